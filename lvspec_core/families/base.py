@@ -1,0 +1,3 @@
+"""What the rest of the core may assume about a video language model, whatever its architecture."""
+
+from __future__ import annotations
