@@ -22,3 +22,7 @@ class SettingsError(UserError):
 
 class RecordError(UserError):
     """A race file cannot be read."""
+
+
+class WorkerError(UserError):
+    """The process that holds the models was lost, or failed in a way that the user cannot put right."""

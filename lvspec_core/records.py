@@ -7,12 +7,15 @@ replay all read the same sequence; nothing else is needed to draw a race.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from lvspec_core.errors import RecordError
+from lvspec_core.typed_json import parse_json, read_typed, short
 
 VERSION = 1
 VERDICTS = ("exact", "loose", "shifted", "correction", "bonus", "ar")
@@ -125,6 +128,228 @@ Record = Start | Prefill | Round | LaneEnd | End
 TYPES = {"start": Start, "prefill": Prefill, "round": Round, "lane": LaneEnd, "end": End}
 
 
+# what `race --json` tells of a lane
+SUMMARY_FIELDS = (
+    "text",
+    "token_ids",
+    "tokens",
+    "rounds",
+    "mean_accepted_length",
+    "acceptance_rate",
+    "prefill_seconds",
+    "decode_seconds",
+    "speedup_decode",
+    "speedup_total",
+    "same_as_ar",
+    "anchors",
+    "fillers",
+    "verdicts",
+)
+
+# format version -> how one of its records becomes one of the next version's
+UPGRADES: dict[int, Callable[[dict], dict]] = {}
+
+
 def to_dict(record: Record) -> dict:
     """A record as plain JSON values."""
     return asdict(record)
+
+
+def from_dict(values: dict) -> Record:
+    """The record that :func:`to_dict` wrote, every field checked; raises RecordError with a sentence.
+
+    Fields that are missing take their default and unknown ones are left out, so that a field may be added without a new version.
+    """
+    if not isinstance(values, dict):
+        raise RecordError("It is not a record.")
+    kind = TYPES.get(values.get("type")) if isinstance(values.get("type"), str) else None
+    if kind is None:
+        raise RecordError(f"It has the unknown type {short(values.get('type'))}.")
+    record = read_typed(values, kind, kind.__name__)
+    complaint = _complaint(record)
+    if complaint:
+        raise RecordError(complaint)
+    return record
+
+
+def save_race(records: Iterable[Record], path: str | Path) -> Path:
+    """Writes a race as JSON lines, whole or not at all; returns the path. Raises RecordError."""
+    path = Path(path)
+    try:
+        lines = [json.dumps(to_dict(record), ensure_ascii=False, allow_nan=False) for record in records]
+    except ValueError:
+        raise RecordError("The race holds a number that is not finite and cannot be saved.") from None
+    data = "".join(line + "\n" for line in lines).encode("utf-8", "replace")
+    check_writable(path)
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = file.name
+            file.write(data)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            Path(temporary).unlink(missing_ok=True)
+        raise RecordError(f"The race cannot be saved as {path}: {error.strerror}.") from None
+    return path
+
+
+def check_writable(path: str | Path) -> None:
+    """Raises RecordError unless a race can be saved there: asked before a race, so that its result is not lost after it."""
+    path = Path(path)
+    if path.is_dir():
+        raise RecordError(f"The race cannot be saved as {path}: it is a folder.")
+    if not path.parent.is_dir():
+        raise RecordError(f"The race cannot be saved as {path}: the folder does not exist.")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise RecordError(f"The race cannot be saved as {path}: you may not write there.")
+
+
+def load_race(path: str | Path) -> list[Record]:
+    """The records of a saved race; raises RecordError with a sentence that names the line that is wrong.
+
+    A race that was cut off (no summaries, no end) is read too. Nothing in the file is trusted: sizes, types and numbers are
+    checked, and texts are only texts, so whoever draws them must escape them.
+    """
+    path = Path(path)
+    lines = _lines(path)
+    records: list[Record] = []
+    version = VERSION
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            values = parse_json(line)
+            if not records:
+                version = _version(values)
+            record = from_dict(_upgraded(values, version))
+            _check_order(record, records)
+        except RecordError as error:
+            raise RecordError(f"Line {number} of {path.name} cannot be read: {error}") from None
+        records.append(record)
+    if not records:
+        raise RecordError(f"{path.name} is empty; choose a race saved as JSON lines.")
+    return records
+
+
+def race_summary(records: Iterable[Record]) -> dict:
+    """What ``race --json`` prints: pair, video, settings and the figures of every lane, as plain JSON values."""
+    summary: dict[str, Any] = {"pair": None, "video": {}, "settings": {}, "lanes": {}}
+    for record in records:
+        if isinstance(record, Start):
+            summary.update(pair=record.pair.get("name"), video=record.video, settings=record.settings)
+        elif isinstance(record, LaneEnd):
+            lane = {name: getattr(record, name) for name in SUMMARY_FIELDS}
+            lane["token_ids"] = list(record.token_ids)
+            lane["verdicts"] = {verdict: record.verdicts.get(verdict, 0) for verdict in VERDICTS}
+            summary["lanes"][record.lane] = lane
+    return summary
+
+
+def timeline(records: Iterable[Record]) -> list[tuple[float, Record]]:
+    """When each record would happen (seconds from the start) if every lane had the device for itself, in that order.
+
+    A lane decodes after the parts of the prefill that it pays for; its rounds follow its own clock. A replay that keeps these
+    times keeps the ratios of the race.
+    """
+    records = list(records)
+    clock: dict[str, float] = {}
+    finish = 0.0
+    timed: list[tuple[float, Record]] = []
+    for record in records:
+        if isinstance(record, Start):
+            at = 0.0
+        elif isinstance(record, Prefill):
+            for lane in record.lanes:
+                clock[lane] = clock.get(lane, 0.0) + record.seconds
+            at = max((clock[lane] for lane in record.lanes), default=finish)
+        elif isinstance(record, Round):
+            at = clock.get(record.lane, 0.0) + record.seconds
+        else:
+            at = finish
+        finish = max(finish, at)
+        timed.append((at, record))
+    return sorted(timed, key=lambda item: item[0])
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        if path.is_dir():
+            raise RecordError(f"{path.name} is a folder; choose a race saved as JSON lines.")
+        if not path.is_file():
+            raise RecordError(f"There is no race file {path.name}.")
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise RecordError(f"{path.name} cannot be read: {getattr(error, 'strerror', None) or 'its name is not valid'}.") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise RecordError(f"{path.name} is larger than {MAX_FILE_BYTES // 2**20} MiB; a race file is smaller than that.")
+    return data.split(b"\n")
+
+
+def _version(values: object) -> int:
+    """The format version that the first record states."""
+    if not isinstance(values, dict) or values.get("type") != "start":
+        raise RecordError("A race file begins with a start record.")
+    version = values.get("version")
+    if type(version) is not int or not 1 <= version:
+        raise RecordError("It states no format version.")
+    if version > VERSION:
+        raise RecordError(f"It was saved in format {version} by a newer LVSpec Race; this one reads formats up to {VERSION}.")
+    return version
+
+
+def _upgraded(values: dict, version: int) -> dict:
+    for older in range(version, VERSION):
+        values = UPGRADES[older](values)
+    return values
+
+
+def _check_order(record: Record, before: list[Record]) -> None:
+    if before and isinstance(record, Start):
+        raise RecordError("A race has only one start record.")
+    if before and isinstance(before[-1], End):
+        raise RecordError("Nothing may follow the end record.")
+    if isinstance(record, (Round, LaneEnd)) and record.lane not in before[0].settings["methods"]:
+        raise RecordError(f"The lane {short(record.lane)} is not in this race.")
+
+
+def _complaint(record: Record) -> str | None:
+    """What is wrong with a record whose types are right."""
+    if isinstance(record, Start):
+        return _start_complaint(record)
+    if isinstance(record, Prefill) and not 0 < record.done <= record.total:
+        return "Its progress is not a share of the whole."
+    if isinstance(record, Round):
+        if not 0 <= record.accepted <= len(record.proposed):
+            return "It accepts more than was proposed."
+        for token in record.tokens:
+            if token.verdict not in VERDICTS:
+                return f"It has the unknown verdict {short(token.verdict)}."
+            if token.relevance is not None and not 0 <= token.relevance <= 1:
+                return "A relevance is not between 0 and 1."
+    if isinstance(record, LaneEnd):
+        counts = record.verdicts
+        if set(counts) - set(VERDICTS) or any(type(count) is not int or count < 0 for count in counts.values()):
+            return "Its verdicts are not counts of known verdicts."
+        if sum(counts.values()) != record.tokens or len(record.token_ids) != record.tokens:
+            return "Its counts do not add up to its tokens."
+    for name in ("seconds", "draft_seconds", "verify_seconds", "prefill_seconds", "decode_seconds", "wall_seconds"):
+        if getattr(record, name, 0) < 0:
+            return f"Its {name.replace('_', ' ')} are negative."
+    return None
+
+
+def _start_complaint(start: Start) -> str | None:
+    if not isinstance(start.pair.get("name"), str):
+        return "The pair has no name."
+    if not isinstance(start.video.get("name"), str):
+        return "The video has no name."
+    times = start.video.get("timestamps", [])
+    if not isinstance(times, list) or not all(isinstance(time, (int, float)) for time in times):
+        return "The video's timestamps are not numbers."
+    methods = start.settings.get("methods")
+    if not isinstance(methods, list) or not methods or not all(isinstance(method, str) for method in methods):
+        return "The settings name no methods."
+    return None
