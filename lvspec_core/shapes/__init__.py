@@ -1,0 +1,1 @@
+"""The shapes world: clips of moving shapes, captions with known facts, and the pairs trained on them."""
