@@ -293,7 +293,7 @@ def _version(values: object) -> int:
     if not isinstance(values, dict) or values.get("type") != "start":
         raise RecordError("A race file begins with a start record.")
     version = values.get("version")
-    if type(version) is not int or not 1 <= version:
+    if type(version) is not int or version < 1:
         raise RecordError("It states no format version.")
     if version > VERSION:
         raise RecordError(f"It was saved in format {version} by a newer LVSpec Race; this one reads formats up to {VERSION}.")
