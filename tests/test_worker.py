@@ -15,8 +15,8 @@ from pathlib import Path
 import fake_race
 import psutil
 import pytest
+from PIL import Image
 
-import lvspec_core.worker as worker_module
 from lvspec_core.errors import PairError, SettingsError, VideoError, WorkerError
 from lvspec_core.records import End, LaneEnd, Prefill, Round, Start
 from lvspec_core.settings import RaceSettings
@@ -29,7 +29,7 @@ CLIP = "clip.mp4"
 
 @pytest.fixture(scope="module")
 def worker():
-    worker = RaceWorker(runner="fake_race:run", reader="fake_race:read")
+    worker = RaceWorker(runner="fake_race:run", reader=fake_race.read)
     yield worker
     worker.close()
 
@@ -81,7 +81,7 @@ def test_a_slow_reader_delays_nobody_and_loses_nothing(worker):
 
 def test_closing_the_generator_ends_the_race_within_a_round(worker):
     race(worker)
-    child = psutil.Process(worker.processes["race"])
+    child = psutil.Process(worker.pid)
     generator = worker.race(CLIP, settings("endless"))
     assert isinstance(next(generator)[0], Start)
     generator.close()
@@ -91,7 +91,7 @@ def test_closing_the_generator_ends_the_race_within_a_round(worker):
     used = sum(child.cpu_times()[:2])
     time.sleep(0.2)
     assert sum(child.cpu_times()[:2]) - used < 0.05
-    assert worker.processes["race"] == child.pid
+    assert worker.pid == child.pid
 
 
 def test_stop_keeps_what_was_generated(worker):
@@ -119,7 +119,7 @@ def test_memory_does_not_grow_over_stopped_races(worker):
     for _ in range(3):
         once()
     race(worker, max_new_tokens=1)
-    child = psutil.Process(worker.processes["race"])
+    child = psutil.Process(worker.pid)
     before = child.memory_info().rss
     for _ in range(20):
         once()
@@ -131,13 +131,13 @@ def test_memory_does_not_grow_over_stopped_races(worker):
 def test_a_killed_child_costs_one_race(worker):
     generator = worker.race(CLIP, settings("endless"))
     next(generator)
-    child = worker.processes["race"]
+    child = worker.pid
     os.kill(child, signal.SIGKILL)
     with pytest.raises(WorkerError, match=r"^The race process ended unexpectedly \(SIGKILL\).*\.$"):
         for _ in generator:
             pass
     assert race(worker) == fake_race.recorded()
-    assert worker.processes["race"] != child
+    assert worker.pid != child
 
 
 def test_a_child_that_kills_itself_keeps_failing_with_a_sentence(worker):
@@ -159,7 +159,7 @@ def test_a_user_error_crosses_with_its_kind_and_sentence(worker):
 
 
 def test_an_unexpected_error_crosses_without_its_details(capfd):
-    worker = RaceWorker(runner="fake_race:run", reader="fake_race:read")
+    worker = RaceWorker(runner="fake_race:run", reader=fake_race.read)
     with pytest.raises(WorkerError) as caught:
         race(worker, "raise")
     assert str(caught.value) == "Something went wrong (ValueError); the server's log says what."
@@ -168,31 +168,22 @@ def test_an_unexpected_error_crosses_without_its_details(capfd):
     worker.close()
 
 
-def test_a_decoder_that_crashes_spares_the_models(worker):
-    race(worker)
-    child = worker.processes["race"]
-    with pytest.raises(VideoError, match="crashed the video decoder"):
-        next(worker.race("crash.mp4", settings()))
-    assert race(worker)[-1] == End("finished", 1.0)
-    assert worker.processes["race"] == child
-
-
-def test_a_decoder_that_hangs_is_ended(worker, monkeypatch):
-    monkeypatch.setattr(worker_module, "READ_SECONDS", 0.3)
-    with pytest.raises(VideoError, match="took longer than"):
-        worker.read("hang.mp4", 8)
-    monkeypatch.undo()
-    assert worker.read(CLIP, 8) == fake_race.FakeClip(CLIP, 8)
-
-
-def test_reading_does_not_wait_behind_a_race(worker):
-    worker.read(CLIP, 8)
+def test_reading_does_not_wait_behind_a_race_or_a_long_file(worker):
     generator = worker.race(CLIP, settings("endless"))
     next(generator)
+    threading.Thread(target=worker.read, args=("long.mp4", 8)).start()
     started = time.monotonic()
-    assert worker.read(CLIP, 3).frames == 3
-    assert time.monotonic() - started < 0.5
+    assert worker.read(CLIP, 3) == fake_race.FakeClip(CLIP, 3)
+    assert time.monotonic() - started < 0.3
     generator.close()
+
+
+def test_a_strip_shows_what_the_models_will_see(tmp_path):
+    picture = tmp_path / "picture.png"
+    Image.new("RGB", (64, 48), "red").save(picture)
+    strip = RaceWorker(runner="fake_race:run").strip(picture, 2)
+    assert strip["video"]["name"] == "picture.png"
+    assert [set(frame) for frame in strip["frames"]] == [{"time", "image"}] * 2
 
 
 def test_races_take_turns(worker):
@@ -225,7 +216,7 @@ def test_a_waiting_race_can_be_stopped(worker):
 def test_warming_happens_at_once_and_again_after_a_crash(tmp_path, monkeypatch):
     trace = tmp_path / "trace"
     monkeypatch.setenv("FAKE_WARM_TRACE", str(trace))
-    worker = RaceWorker(runner="fake_race:run", reader="fake_race:read")
+    worker = RaceWorker(runner="fake_race:run", reader=fake_race.read)
     try:
         worker.warm("some-pair")
         wait_until(trace.exists)
@@ -236,38 +227,38 @@ def test_warming_happens_at_once_and_again_after_a_crash(tmp_path, monkeypatch):
         assert len(pids) == 2
     finally:
         worker.close()
-    assert worker.processes == {"race": None, "video": None}
+    assert worker.pid is None
 
 
-def test_the_children_end_with_their_parent():
+def test_the_child_ends_with_its_parent():
     script = """
         import sys, time
         sys.path.insert(0, sys.argv[1])
+        import fake_race
         from lvspec_core.settings import RaceSettings
         from lvspec_core.worker import RaceWorker
-        worker = RaceWorker(runner="fake_race:run", reader="fake_race:read")
+        worker = RaceWorker(runner="fake_race:run", reader=fake_race.read)
         race = worker.race("clip.mp4", RaceSettings(question="endless"))
         next(race)
-        print(*worker.processes.values(), flush=True)
+        print(worker.pid, flush=True)
         time.sleep(60)
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(TESTS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=TESTS.parent, text=True) as parent:
-        children = [int(word) for word in parent.stdout.readline().split()]
-        assert len(children) == 2
-        assert all(is_running(pid) for pid in children)
+        child = int(parent.stdout.readline())
+        assert is_running(child)
         parent.kill()
-    wait_until(lambda: not any(is_running(pid) for pid in children))
+    wait_until(lambda: not is_running(child))
 
 
-def test_closing_ends_the_children_and_the_next_race_starts_them_again():
-    worker = RaceWorker(runner="fake_race:run", reader="fake_race:read")
+def test_closing_ends_the_child_and_the_next_race_starts_it_again():
+    worker = RaceWorker(runner="fake_race:run", reader=fake_race.read)
     worker.close()
     race(worker)
-    pids = list(worker.processes.values())
-    assert all(is_running(pid) for pid in pids)
+    pid = worker.pid
+    assert is_running(pid)
     worker.close()
-    assert not any(is_running(pid) for pid in pids)
+    assert not is_running(pid)
     assert race(worker)[-1] == End("finished", 1.0)
     worker.close()
 
@@ -277,7 +268,7 @@ def test_there_is_one_worker_per_process():
 
 
 def test_a_runner_that_does_not_exist_is_a_sentence(capfd):
-    worker = RaceWorker(runner="fake_race:missing", reader="fake_race:read")
+    worker = RaceWorker(runner="fake_race:missing", reader=fake_race.read)
     with pytest.raises(WorkerError, match="AttributeError"):
         race(worker)
     worker.close()

@@ -1,9 +1,8 @@
 """Races and video files, handled in processes of their own: the only way in for the page and the command line.
 
-Two child processes serve one :class:`RaceWorker`. The *racer* holds the models and steps the lanes. The *reader* opens video
-files: decoders crash and hang on broken files, and a film strip must not wait behind a race (or delay one), so it is apart; a
-lost reader is back in half a second, while a lost racer has to load its models again. A clip crosses from one to the other
-before the race's first clock starts.
+The race process holds the models and steps the lanes. Video files are opened by :mod:`lvspec_core.video` in a process per file:
+decoders crash and hang on broken files, and neither may a film strip wait behind a race nor a race lose its models to a
+decoder. The clip crosses to the race process before the race's first clock starts.
 """
 
 from __future__ import annotations
@@ -12,35 +11,36 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from lvspec_core.errors import VideoError, WorkerError
 from lvspec_core.records import Record
 from lvspec_core.settings import RaceSettings
+from lvspec_core.video import VideoClip, describe, film_strip, read_video
 from lvspec_core.worker.process import Process
 
 FEED_SECONDS = 1 / 15
-READ_SECONDS = 120
+READS_AT_ONCE = 2
 POLL_SECONDS = 0.05
 
 
 class RaceWorker:
-    """Runs races and reads videos in child processes, restarted when they die. Safe to use from many threads.
+    """Runs races in a child process, restarted when it dies, and reads videos. Safe to use from many threads.
 
-    ``runner`` and ``reader`` name what the children call ("module:function"); tests put their own in.
+    ``runner``: "module:function" that the child calls (see :class:`lvspec_core.worker.child.Child`); ``reader``: reads a video
+    as :func:`lvspec_core.video.read_video` does. Tests put their own in.
     """
 
-    def __init__(self, runner: str = "lvspec_core.worker.runner:run", reader: str = "lvspec_core.video:read_video") -> None:
-        self._racer = Process("race", runner, reader)
-        self._reader = Process("video", runner, reader)
+    def __init__(self, runner: str = "lvspec_core.worker.runner:run", reader: Callable[..., Any] = read_video) -> None:
+        self._racer = Process(runner)
+        self._reader = reader
         self._race_turn = threading.Lock()
-        self._read_turn = threading.Lock()
+        self._read_turns = threading.BoundedSemaphore(READS_AT_ONCE)
         self._warm: str | None = None
 
-    def race(self, path: str, settings: RaceSettings, stop: threading.Event | None = None) -> Iterator[list[Record]]:
+    def race(self, path: str | os.PathLike, settings: RaceSettings, stop: threading.Event | None = None) -> Iterator[list[Record]]:
         """Races the video at ``path``; yields lists of new records, at most about 15 a second.
 
         Closing the generator ends the race within one round and frees its caches. Setting ``stop`` does so too, but the
@@ -60,7 +60,7 @@ class RaceWorker:
         finally:
             self._race_turn.release()
 
-    def _race(self, clip: Any, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
+    def _race(self, clip: VideoClip, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
         reply = self._racer.request("race", clip, settings)
         del clip
         fed, told = 0.0, False
@@ -85,44 +85,34 @@ class RaceWorker:
             if self._warm and not self._racer.alive:
                 self.warm(self._warm)
 
-    def read(self, path: str, frames: int) -> Any:
-        """The VideoClip of a file with ``frames`` frames; raises VideoError or SettingsError."""
-        return self._read("read", path, frames)
-
-    def strip(self, path: str, frames: int) -> dict:
-        """What the models will see of a file: {"video": its description, "frames": [{"time", "image"}]}; raises VideoError."""
-        return self._read("strip", path, frames)
-
-    def _read(self, operation: str, path: str, frames: int) -> Any:
+    def read(self, path: str | os.PathLike, frames: int) -> VideoClip:
+        """``frames`` frames of a file; raises VideoError or SettingsError."""
         if not path:
             raise VideoError("Choose a video first.")
         frames = RaceSettings(frames=frames).validated().frames
-        with self._read_turn:
-            reply = self._reader.request(operation, os.fspath(path), frames)
-            if not reply.wait(READ_SECONDS):
-                self._reader.kill()
-                raise VideoError(f"Reading {Path(path).name} took longer than {READ_SECONDS} seconds; try a shorter or smaller video.")
-            if reply.lost:
-                raise VideoError(f"{Path(path).name} cannot be read: its data crashed the video decoder.")
-            return reply.value()
+        with self._read_turns:
+            return self._reader(path, frames=frames)
+
+    def strip(self, path: str | os.PathLike, frames: int) -> dict:
+        """What the models will see of a file: {"video": its description, "frames": [{"time", "image"}]}; raises VideoError."""
+        clip = self.read(path, frames)
+        return {"video": describe(clip), "frames": film_strip(clip)}
 
     def warm(self, pair: str) -> None:
-        """Starts both processes and loads ``pair`` in the background; loads it again after a crash. Never raises."""
+        """Starts the race process and loads ``pair`` in the background; loads it again after a crash. Never raises."""
         self._warm = pair
         with suppress(WorkerError):
-            self._reader.start()
             self._racer.request("warm", pair)
 
     @property
-    def processes(self) -> dict[str, int | None]:
-        """Process ids of the two children, None while one is not running."""
-        return {process.name: process.pid for process in (self._racer, self._reader)}
+    def pid(self) -> int | None:
+        """Process id of the race process, None while it is not running."""
+        return self._racer.pid
 
     def close(self) -> None:
-        """Ends both processes; races in them are lost. The next request starts them again."""
+        """Ends the race process; a race in it is lost. The next race starts it again."""
         self._warm = None
         self._racer.close()
-        self._reader.close()
 
 
 _worker: RaceWorker | None = None

@@ -25,7 +25,6 @@ from lvspec_core.records import Record, Round
 from lvspec_core.worker.channel import receive, send
 
 SEND_SECONDS = 1 / 15
-CLIPS_KEPT = 2
 
 
 @dataclass
@@ -40,18 +39,16 @@ class Request:
 
 
 class Child:
-    """Serves the operations race, warm, read and strip.
+    """Serves the operations race and warm.
 
     ``runner``: "module:function", called with (clip, settings, should_stop) and yielding records; its optional attribute
-    ``warm`` is called with a pair's name. ``reader``: "module:function", called with (path, frames) and returning a clip.
+    ``warm`` is called with a pair's name.
     """
 
-    def __init__(self, source: BinaryIO, sink: BinaryIO, runner: str, reader: str) -> None:
-        self.source, self.sink = source, sink
-        self.runner, self.reader = runner, reader
+    def __init__(self, source: BinaryIO, sink: BinaryIO, runner: str) -> None:
+        self.source, self.sink, self.runner = source, sink, runner
         self.requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
         self.open: dict[int, Request] = {}
-        self.clips: dict[tuple, Any] = {}
 
     def serve(self) -> None:
         """Works until the parent is gone (the listening thread then ends the process)."""
@@ -126,27 +123,6 @@ class Child:
         if warm:
             warm(pair)
 
-    def _read(self, request: Request, path: str, frames: int) -> Any:
-        """The clip; a strip and the race after it read the same file once."""
-        try:
-            state = os.stat(path)
-            key = (path, frames, state.st_mtime_ns, state.st_size)
-        except (OSError, ValueError):
-            key = None  # the reader has the sentence for it
-        if key not in self.clips:
-            clip = _named(self.reader)(path, frames=frames)
-            if key is None:
-                return clip
-            self.clips[key] = clip
-            while len(self.clips) > CLIPS_KEPT:
-                self.clips.pop(next(iter(self.clips)))
-        return self.clips[key]
-
-    def _strip(self, request: Request, path: str, frames: int) -> dict:
-        video = importlib.import_module("lvspec_core.video")
-        clip = self._read(request, path, frames)
-        return {"video": video.describe(clip), "frames": video.film_strip(clip)}
-
 
 def _named(name: str) -> Callable:
     module, _, function = name.partition(":")
@@ -157,14 +133,13 @@ def main(argv: list[str] | None = None) -> None:
     """Serves on standard input and output; whatever a library prints goes to the standard error stream instead."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--runner", required=True)
-    parser.add_argument("--reader", required=True)
     options = parser.parse_args(argv)
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    Child(source, sink, options.runner, options.reader).serve()
+    Child(source, sink, options.runner).serve()
 
 
 if __name__ == "__main__":

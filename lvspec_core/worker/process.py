@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from typing import Any
 
@@ -39,11 +38,6 @@ class Reply:
         """Whether nothing more will come."""
         return self._outcome is not None
 
-    @property
-    def lost(self) -> bool:
-        """Whether the process died before it had answered."""
-        return self._outcome is not None and self._outcome[0] == "lost"
-
     def records(self, timeout: float) -> list[Record]:
         """All records that have come in since the last call, after waiting up to ``timeout`` seconds for the first."""
         records: list[Record] = []
@@ -58,13 +52,6 @@ class Reply:
             else:
                 self._outcome = (kind, value)
         return records
-
-    def wait(self, timeout: float) -> bool:
-        """Waits for the outcome, records thrown away; False after ``timeout`` seconds without one."""
-        end = time.monotonic() + timeout
-        while not self.done and time.monotonic() < end:
-            self.records(max(0.001, end - time.monotonic()))
-        return self.done
 
     def value(self) -> Any:
         """What the child answered; raises the UserError that it answered with, or WorkerError when it died."""
@@ -95,9 +82,8 @@ class Process:
     Ctrl-C in a terminal reaches the parent alone.
     """
 
-    def __init__(self, name: str, runner: str, reader: str) -> None:
-        self.name = name
-        self._command = [sys.executable, "-m", "lvspec_core.worker.child", "--runner", runner, "--reader", reader]
+    def __init__(self, runner: str) -> None:
+        self._command = [sys.executable, "-m", "lvspec_core.worker.child", "--runner", runner]
         self._popen: subprocess.Popen | None = None
         self._replies: dict[int, Reply] = {}
         self._numbers = itertools.count(1)
@@ -122,8 +108,8 @@ class Process:
                     self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment(), start_new_session=True
                 )
             except OSError as error:
-                raise WorkerError(f"The {self.name} process cannot be started: {error.strerror}.") from None
-            threading.Thread(target=self._listen, args=(self._popen,), name=f"{self.name} listener", daemon=True).start()
+                raise WorkerError(f"The race process cannot be started: {error.strerror}.") from None
+            threading.Thread(target=self._listen, args=(self._popen,), name="race listener", daemon=True).start()
 
     def request(self, operation: str, *arguments: Any) -> Reply:
         """Asks the child, started if need be; the answer comes in through the Reply."""
@@ -145,14 +131,6 @@ class Process:
         """Drops whatever still comes for a request."""
         self._replies.pop(number, None)
 
-    def kill(self) -> None:
-        """Ends the child at once, even one that hangs."""
-        with self._lock:
-            popen = self._popen
-        if popen is not None:
-            popen.kill()
-            popen.wait()
-
     def close(self) -> None:
         """Ends the child: it leaves when its input closes, and is killed if it does not."""
         with self._lock:
@@ -163,7 +141,8 @@ class Process:
             popen.stdin.close()
             popen.wait(CLOSE_SECONDS)
         except (OSError, subprocess.TimeoutExpired):
-            self.kill()
+            popen.kill()
+            popen.wait()
 
     def _listen(self, popen: subprocess.Popen) -> None:
         with suppress(EOFError, OSError, ValueError):
@@ -193,7 +172,7 @@ class Process:
         if code is not None and code < 0:
             cause = f" ({signal.Signals(-code).name})" if -code in list(signal.Signals) else f" (signal {-code})"
         hint = ", perhaps for lack of memory" if code == -signal.SIGKILL else ""
-        return f"The {self.name} process ended unexpectedly{cause}{hint}; it is started again, so try once more."
+        return f"The race process ended unexpectedly{cause}{hint}; it is started again, so try once more."
 
 
 def _environment() -> dict[str, str]:
