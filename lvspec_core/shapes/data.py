@@ -112,7 +112,9 @@ class BatchMaker:
             ids[row, : len(words) + 1] = torch.tensor(self.caption_ids(words))
             real[row, : len(words) + 1] = True
             visual[row, : len(words)] = torch.tensor([word.visual for word in words])
-        return Batch(self.prompt(question, frames, seconds), patchify(pixels, self.mean, self.std, _noise(size, rng)), ids, real, visual, scenes)
+        return Batch(
+            self.prompt(question, frames, seconds), patchify(pixels, self.mean, self.std, _noise(size, rng)), ids, real, visual, scenes
+        )
 
 
 def _noise(size: int, rng: np.random.Generator) -> torch.Tensor:

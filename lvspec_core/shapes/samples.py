@@ -113,9 +113,7 @@ def _sky(x, y, horizon, time, phases) -> np.ndarray:
 def _water(x, y, horizon, time, phases) -> np.ndarray:
     depth = np.clip((y - horizon) / (1 - horizon), 0.002, 1)
     far = 1 / (depth + 0.06)
-    ripple = sum(
-        np.sin(far * (9 + 3 * k) + x * (8 - k) * far * 0.6 + phases[8 + k] + time * (1.2 + 0.3 * k)) / (k + 1.5) for k in range(8)
-    )
+    ripple = sum(np.sin(far * (9 + 3 * k) + x * (8 - k) * far * 0.6 + phases[8 + k] + time * (1.2 + 0.3 * k)) / (k + 1.5) for k in range(8))
     base = (1 - depth)[..., None] * np.array([196, 128, 96]) + depth[..., None] * np.array([22, 44, 74])
     path = np.exp(-(((x - 0.66) / (0.05 + 0.16 * depth)) ** 2))[..., None]
     return base + ripple[..., None] * (10 + 34 * path) + path * np.array([60, 42, 10]) * (1 - depth[..., None] * 0.5)

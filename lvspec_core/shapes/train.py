@@ -139,6 +139,7 @@ class Training:
             stage = self.recipe.stages[self.stage]
             config = self._config(stage)
             if len(self.model.model.language_model.layers) != stage.layers:
+                torch.manual_seed(self.recipe.seed + self.stage)  # the same new blocks, resumed or not
                 self.model = deepen(self.model, config)
                 self.optimizer = self._optimizer()
             began = time.time()
