@@ -40,7 +40,10 @@ def greedy_captions(model, maker: BatchMaker, batch, keep: torch.Tensor | None =
 
 
 def facts_right(model, maker: BatchMaker, scenes: int = 500, seed: int = HELD_OUT_SEED, keep_ratio: float = 1.0, batch_size: int = 50):
-    """Attribute -> share of facts right over held-out scenes, "all" over all facts. ``keep_ratio``: video tokens that stay, evenly spaced."""
+    """Attribute -> share of facts right over held-out scenes, "all" over all facts.
+
+    ``keep_ratio``: share of the video tokens that stay, evenly spaced.
+    """
     rng = np.random.default_rng(seed)
     right, total = dict.fromkeys(ATTRIBUTES, 0), dict.fromkeys(ATTRIBUTES, 0)
     for _ in range(scenes // batch_size):

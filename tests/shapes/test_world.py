@@ -42,7 +42,8 @@ def test_objects_stay_in_the_frame_and_apart(seed):
     for share in (0.0, 0.5, 1.0):
         for thing in scene.things:
             x, y = thing.centre(share)
-            assert thing.radius <= x <= 1 - thing.radius and thing.radius <= y <= 1 - thing.radius
+            assert thing.radius <= x <= 1 - thing.radius
+            assert thing.radius <= y <= 1 - thing.radius
         for a, b in itertools.combinations(scene.things, 2):
             (ax, ay), (bx, by) = a.centre(share), b.centre(share)
             assert max(abs(ax - bx), abs(ay - by)) > a.radius + b.radius
@@ -99,13 +100,16 @@ def test_a_settled_word_is_not_visual():
     still = Thing("small", "blue", "cross", "centre", "still", 0.5, 0.5, 0.0)
     words = write_caption(Scene("white", (still,), 4.0), np.random.default_rng(1))
     verb, final = [word for word in words if word.text in ("stays", "rests", "remains", "still")]
-    assert verb.visual and not final.visual and final.attribute == "motion"
+    assert verb.visual
+    assert not final.visual
+    assert final.attribute == "motion"
 
 
 def test_rendering_puts_the_colour_where_the_thing_is():
     thing = Thing("large", "red", "square", "upper-left", "rightwards", 0.25, 0.25, 0.0)
     frames = render(Scene("black", (thing,), 4.0), np.array([0.0, 1.0]), side=100)
-    assert frames.shape == (2, 100, 100, 3) and frames.dtype == np.uint8
+    assert frames.shape == (2, 100, 100, 3)
+    assert frames.dtype == np.uint8
     assert tuple(frames[0, 25, 25]) == COLOURS["red"]
     assert tuple(frames[1, 25, 53]) == COLOURS["red"]
     assert frames[1, 25, 25].max() < 40
