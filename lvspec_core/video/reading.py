@@ -1,0 +1,41 @@
+"""Choosing the reader: decord first, PyAV for what it cannot open, Pillow for a still picture."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from lvspec_core.video import decord_reader, picture_reader, pyav_reader
+from lvspec_core.video.clip import VideoClip
+from lvspec_core.video.formats import inspect, name_of
+from lvspec_core.video.pyav_source import Source
+from lvspec_core.video.sampling import STILL_SECONDS, Timeline, sample
+
+READERS = ("decord", "PyAV")
+
+
+def read_here(path: str | os.PathLike, frames: int, max_pixels: int, readers: tuple[str, ...] = READERS) -> VideoClip:
+    """Reads in this process, where a broken file may crash it or take for ever: see :func:`lvspec_core.video.process.read_video`."""
+    location, form = inspect(path)
+    name, quoted = os.path.basename(location), name_of(location)
+    if not form.demuxer:
+        picture, width, height = picture_reader.read(location, quoted, max_pixels)
+        timeline = Timeline.from_starts(np.zeros(1), np.zeros(1), STILL_SECONDS)
+        _, instants = sample(timeline, frames, 1)
+        return _clip(name, np.repeat(picture[None], frames, axis=0), instants, timeline, (width, height), "Pillow")
+    with Source(location, form, quoted) as source:
+        size = (source.picture.width, source.picture.height)
+        timeline = pyav_reader.timeline_of(source)
+        if "decord" in readers and decord_reader.suits(source, timeline):
+            indices, instants = sample(timeline, frames, source.picture.recorded[0] * source.picture.recorded[1])
+            try:
+                return _clip(name, decord_reader.read(source, timeline, indices, max_pixels), instants, timeline, size, "decord")
+            except decord_reader.Unsuitable:
+                pass
+        return _clip(name, *pyav_reader.read(source, timeline, frames, max_pixels), size, "PyAV")
+
+
+def _clip(name: str, frames: np.ndarray, instants: np.ndarray, timeline: Timeline, size: tuple[int, int], reader: str) -> VideoClip:
+    times = tuple(float(instant) for instant in instants)
+    return VideoClip(name, frames, times, timeline.seconds, timeline.fps, *size, len(timeline.starts), reader)
