@@ -1,3 +1,138 @@
 """What the rest of the core may assume about a video language model, whatever its architecture."""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+
+from lvspec_core.families.attention import Watch
+from lvspec_core.families.cache import KVCache
+from lvspec_core.families.stream import Stream
+from lvspec_core.video import VideoClip
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A video and a question as the models read them.
+
+    ``ids``: [L]. ``positions``: [3, L], the rotary position of every token (time, height, width). ``video``: where the video
+    tokens stand in L. ``grid``: (time, rows, columns) of the video tokens. ``next_position``: position of the first new token.
+    ``inputs``: what the vision tower reads.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    video: slice
+    grid: tuple[int, int, int]
+    next_position: int
+    inputs: dict = field(repr=False)
+
+    @property
+    def tail(self) -> torch.Tensor:
+        """The text after the video."""
+        return self.ids[self.video.stop :]
+
+    @property
+    def video_tokens(self) -> int:
+        return self.video.stop - self.video.start
+
+
+class VideoLM(ABC):
+    """A stock transformers model and its processor behind the few calls that decoding needs. Batch size is always one.
+
+    A family sets ``model`` (the stock model), ``processor``, ``decoder`` (the stock text model: ``embed_tokens``, ``layers``,
+    ``norm``, ``rotary_emb``) and ``head``. The layers are called one after another from here: the same modules with the same
+    arguments as in the stock forward pass, without the fixed cost of its wrappers, which a draft pays on every token.
+    """
+
+    model: torch.nn.Module
+    decoder: torch.nn.Module
+    head: torch.nn.Module
+
+    def __init__(self, name: str, model, processor, decoder, head):
+        self.name = name
+        self.model = model
+        self.processor = processor
+        self.tokenizer = processor.tokenizer
+        self.decoder = decoder
+        self.head = head
+        self.layers = tuple(decoder.layers)
+        self.embed = decoder.embed_tokens
+        self.vocabulary = head.weight.shape[0]
+        self.context = decoder.config.max_position_embeddings
+        ends = model.generation_config.eos_token_id
+        ends = ends if ends is not None else self.tokenizer.eos_token_id
+        self.end_ids = frozenset(ends if isinstance(ends, (list, tuple)) else [ends])
+        self._masks: dict[int, torch.Tensor] = {}
+
+    @abstractmethod
+    def encode(self, clip: VideoClip, question: str) -> Prompt:
+        """The prompt for a question about a clip; SettingsError if the clip yields no video token."""
+
+    @abstractmethod
+    def video_features(self, prompt: Prompt) -> torch.Tensor:
+        """Runs the vision tower: [video tokens, hidden]."""
+
+    @abstractmethod
+    def same_sight(self, other: VideoLM) -> bool:
+        """Whether the other model reads the same patches at the same positions, so that one prompt serves both."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.head.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.head.weight.dtype
+
+    def run(self, hidden, rotary, cache, mask=None, watch: Watch | None = None) -> torch.Tensor:
+        """The decoder layers and the final norm over embeddings [1, n, hidden]."""
+        for layer in self.layers:
+            hidden = layer(hidden, attention_mask=mask, position_embeddings=rotary, cache=cache, watch=watch)
+        return self.decoder.norm(hidden)
+
+    def rotary(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cosine and sine tables [1, n, head dim] of positions [3, n]."""
+        return self.decoder.rotary_emb(self.head.weight, positions[:, None].to(self.device))
+
+    def prefill(self, prompt: Prompt, features: torch.Tensor, room: int, keep: list[int] | None = None) -> Stream:
+        """Reads the prompt up to the end of its video.
+
+        ``keep``: sorted indices of the video tokens to read, all if None. Kept tokens keep their original rotary positions:
+        they stand where they stood in the video, so that pruning shortens the cache and nothing else. ``room``: tokens that
+        may follow the video, the rest of the prompt included.
+        """
+        start, stop = prompt.video.start, prompt.video.stop
+        positions = prompt.positions[:, :stop]
+        if keep is not None:
+            chosen = torch.tensor(keep)
+            features = features[chosen.to(features.device)]
+            positions = torch.cat([positions[:, :start], positions[:, start:][:, chosen]], dim=1)
+        text = self.embed(prompt.ids[:start].to(self.device))
+        embeddings = torch.cat([text, features.to(text.dtype)])[None]  # [1, n, hidden]
+        read = embeddings.shape[1]
+        cache = self.new_cache(read + room)
+        self.run(embeddings, self.rotary(positions), cache)
+        new = torch.arange(prompt.next_position, prompt.next_position + room - len(prompt.tail))
+        coming = torch.cat([prompt.positions[:, stop:], new.expand(3, -1)], dim=1)
+        return Stream(self, cache, self.rotary(coming), slice(start, read))
+
+    def new_cache(self, capacity: int) -> KVCache:
+        config = self.decoder.config
+        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return KVCache(len(self.layers), config.num_key_value_heads, capacity, dim, self.dtype, self.device)
+
+    def causal_mask(self, rows: int, cache: KVCache) -> torch.Tensor:
+        """Additive mask [1, 1, rows, cached + rows] of ``rows`` tokens after what is cached.
+
+        One tensor per number of rows serves every cache length, by sliding a view along it.
+        """
+        wide = self._masks.get(rows)
+        if wide is None or wide.shape[-1] < cache.capacity + rows:
+            wide = torch.full((1, 1, rows, cache.capacity + rows), float("-inf"), dtype=self.dtype, device=self.device)
+            wide = wide.triu(diagonal=cache.capacity + 1)  # row i sees i + 1 of the new tokens
+            self._masks[rows] = wide
+        past = wide.shape[-1] - rows
+        return wide[..., past - cache.length :]

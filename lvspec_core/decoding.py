@@ -1,0 +1,137 @@
+"""THE loop. All four methods are one loop and one table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from lvspec_core.drafting import Drafter
+from lvspec_core.families.stream import Stream
+from lvspec_core.verification import LooseVerifier, StrictVerifier
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table. ``draft_sees``: None (no draft), "all", "attended" (SpecVLM) or "uniform" video tokens;
+    ``proposal``: "empty" or "chain"; ``loose``: LVSpec's verification instead of exact match."""
+
+    draft_sees: str | None
+    proposal: str
+    loose: bool = False
+
+
+METHODS = {
+    "ar": Method(draft_sees=None, proposal="empty"),
+    "naive_sd": Method(draft_sees="all", proposal="chain"),
+    "specvlm": Method(draft_sees="attended", proposal="chain"),
+    "lvspec": Method(draft_sees="uniform", proposal="chain", loose=True),
+}
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A token that entered the text; ``relevance`` where the round knew it."""
+
+    id: int
+    verdict: str
+    relevance: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One round. ``seconds``: the lane's own clock at its end."""
+
+    index: int
+    seconds: float
+    draft_seconds: float
+    verify_seconds: float
+    proposed: tuple[int, ...]
+    accepted: int
+    tokens: tuple[Committed, ...]
+
+
+class Lane:
+    """One method's sequence in progress. All of its state is here and in its two caches.
+
+    ``target``: stream that stands before the last prompt token ``last`` [1], so that the first round is like any other: a
+    lane's first token comes out of its first round, and tokens ÷ rounds is exactly 1 for AR. ``budget``: tokens to generate.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        target: Stream,
+        drafter: Drafter,
+        verifier: StrictVerifier | LooseVerifier,
+        last: torch.Tensor,
+        budget: int,
+        draft_length: int,
+        vocabulary: int,
+    ):
+        self.method = method
+        self.target = target
+        self.drafter = drafter
+        self.verifier = verifier
+        self.pending = last  # the last committed token, not yet read by the target
+        self.budget = budget
+        self.draft_length = draft_length
+        self.cut = None if vocabulary == target.model.vocabulary else vocabulary
+        self.end_ids = target.model.end_ids
+        self.plain = "ar" if METHODS[method].proposal == "empty" else None
+        self.token_ids: list[int] = []
+        self.rounds = 0
+        self.seconds = 0.0
+        self.finish: str | None = None
+
+    @torch.inference_mode()
+    def round(self) -> Outcome:
+        """Proposes, scores, verifies, commits; the lane's clock runs from the first line to the last."""
+        began = self._now()
+        # never propose what the budget cannot take: accepted ≤ length, and the target adds one
+        proposal = self.drafter.propose(min(self.draft_length, self.budget - len(self.token_ids) - 1))
+        drafted = self._now()
+        read = self.target.append(torch.cat([self.pending, proposal.ids]) if len(proposal) else self.pending)
+        logits = self.target.model.head(read[0])[:, : self.cut]  # [n + 1, shared vocabulary]
+        draft, verdict, relevance = self.verifier.judge(proposal, logits)
+        committed = self._commit(draft, verdict, relevance)
+        own = torch.tensor([verdict.own], device=self.pending.device)
+        self.target.rollback(self.target.length - len(proposal) + verdict.accepted)
+        self.drafter.learn(proposal, verdict.accepted, own)
+        self.pending = own
+        ended = self._now()
+        self.seconds += ended - began
+        outcome = Outcome(
+            self.rounds, self.seconds, drafted - began, ended - drafted, tuple(draft), min(verdict.accepted, len(committed)), committed
+        )
+        self.rounds += 1
+        return outcome
+
+    def _commit(self, draft, verdict, relevance) -> tuple[Committed, ...]:
+        """Adds the accepted tokens and the target's own to the text, up to the first end of text."""
+        kinds = (*verdict.kinds, self.plain or verdict.own_kind)
+        ids = (*draft[: verdict.accepted], verdict.own)
+        known = (relevance or []) + [None] * len(ids)  # the bonus token's position was never scored
+        committed = []
+        for token, kind, share in zip(ids, kinds, known, strict=False):
+            committed.append(Committed(token, kind, share))
+            if token in self.end_ids:
+                self.finish = "end of text"
+                break
+        self.token_ids += [token.id for token in committed]
+        if self.finish is None and len(self.token_ids) >= self.budget:
+            self.finish = "token budget"
+        return tuple(committed)
+
+    def _now(self) -> float:
+        if self.pending.is_cuda:
+            torch.cuda.synchronize(self.pending.device)
+        return time.perf_counter()
+
+
+def decode(lane: Lane, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:
+    """The loop of one lane alone: rounds until end of text, token budget or stop."""
+    while lane.finish is None and not should_stop():
+        yield lane.round()

@@ -1,0 +1,69 @@
+"""The key/value cache of one sequence: allocated once, rolled back by moving a counter."""
+
+from __future__ import annotations
+
+import torch
+from transformers import Cache
+
+
+class KVCache(Cache):
+    """Keys and values of one sequence through all layers of one model, behind transformers' own cache interface.
+
+    A dynamic cache copies everything it holds on every step, and a rollback copies again. Here a step writes its rows in
+    place, the views of all layers are made by one call per step, and a rollback is an assignment.
+    """
+
+    def __init__(self, layers: int, heads: int, capacity: int, dim: int, dtype: torch.dtype, device: torch.device):
+        super().__init__(layers=[])
+        self.layer_count = layers
+        self.capacity = capacity
+        self.length = 0
+        # [layers × (keys, values), batch 1, heads, tokens, head dim]
+        self.store = torch.empty(2 * layers, 1, heads, capacity, dim, dtype=dtype, device=device)
+
+    def update(self, key_states, value_states, layer_idx, *args, **kwargs):
+        """Writes a layer's new rows, [1, heads, n, dim], and returns all rows up to them."""
+        if layer_idx == 0:
+            self._open(key_states.shape[-2])
+        where = 2 * layer_idx
+        self._written[where].copy_(key_states)
+        self._written[where + 1].copy_(value_states)
+        if layer_idx == self.layer_count - 1:
+            self.length = self._end
+        return self._readable[where], self._readable[where + 1]
+
+    def _open(self, count: int) -> None:
+        self._end = self.length + count
+        if self._end > self.capacity:
+            raise IndexError(f"the cache holds {self.capacity} tokens, {self._end} were asked for")
+        self._written = self.store[:, :, :, self.length : self._end].unbind(0)
+        self._readable = self.store[:, :, :, : self._end].unbind(0)
+
+    def rollback(self, length: int) -> None:
+        """Forgets everything after the first ``length`` tokens."""
+        if not 0 <= length <= self.length:
+            raise IndexError(f"cannot roll back from {self.length} tokens to {length}")
+        self.length = length
+
+    def fork(self) -> KVCache:
+        """An independent copy with the same contents and capacity."""
+        layers_twice, _, heads, capacity, dim = self.store.shape
+        copy = KVCache(layers_twice // 2, heads, capacity, dim, self.store.dtype, self.store.device)
+        copy.store[:, :, :, : self.length].copy_(self.store[:, :, :, : self.length])
+        copy.length = self.length
+        return copy
+
+    # what transformers' mask functions ask of a cache
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return self.length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
+        return self.length + query_length, 0
+
+    @property
+    def is_sliding(self) -> list[bool]:
+        return [False] * self.layer_count
+
+    @property
+    def is_compileable(self) -> bool:
+        return False

@@ -1,0 +1,75 @@
+"""Qwen2.5-VL: M-RoPE positions of three axes, video tokens between two text parts, seconds per temporal grid."""
+
+from __future__ import annotations
+
+import torch
+from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor
+from transformers.video_utils import VideoMetadata
+
+from lvspec_core.errors import SettingsError
+from lvspec_core.families.attention import ATTENTION
+from lvspec_core.families.base import Prompt, VideoLM
+from lvspec_core.video import VideoClip
+
+
+class Qwen2_5_VL(VideoLM):
+    """The stock ``Qwen2_5_VLForConditionalGeneration`` and ``Qwen2_5_VLProcessor``."""
+
+    @classmethod
+    def load(cls, source: str, dtype: torch.dtype, device: torch.device) -> Qwen2_5_VL:
+        """From a folder or a hub name, as ``from_pretrained`` takes it; raises what that raises."""
+        model = Qwen2_5_VLForConditionalGeneration.from_pretrained(
+            source, dtype=dtype, attn_implementation={"text_config": ATTENTION, "vision_config": "sdpa"}
+        )
+        model = model.to(device).eval().requires_grad_(False)
+        processor = Qwen2_5_VLProcessor.from_pretrained(source)
+        return cls(source, model, processor, model.model.language_model, model.lm_head)
+
+    def encode(self, clip: VideoClip, question: str) -> Prompt:
+        messages = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": self._plain(question)}]}]
+        text = self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        frames = len(clip.frames)
+        rate = frames / clip.seconds if clip.seconds > 0 else 1.0
+        inputs = self.processor(
+            text=[text],
+            videos=[clip.frames],
+            video_metadata=[VideoMetadata(total_num_frames=frames, fps=rate, frames_indices=list(range(frames)))],
+            do_sample_frames=False,
+            return_tensors="pt",
+        )
+        ids, grid = inputs["input_ids"], inputs["video_grid_thw"]
+        positions, _ = self.model.model.get_rope_index(
+            ids,
+            inputs["mm_token_type_ids"],
+            video_grid_thw=grid,
+            second_per_grid_ts=torch.as_tensor(inputs["second_per_grid_ts"]),
+        )
+        where = (ids[0] == self.processor.video_token_id).nonzero().flatten().tolist()
+        if not where or where[-1] - where[0] + 1 != len(where):
+            raise SettingsError("The video gave no video tokens; choose another video.")
+        time, rows, columns = grid[0].tolist()
+        merge = self.model.config.vision_config.spatial_merge_size
+        return Prompt(
+            ids=ids[0],
+            positions=positions[:, 0],
+            video=slice(where[0], where[-1] + 1),
+            grid=(time, rows // merge, columns // merge),
+            next_position=int(positions.max()) + 1,
+            inputs=dict(inputs),
+        )
+
+    def video_features(self, prompt: Prompt) -> torch.Tensor:
+        pixels = prompt.inputs["pixel_values_videos"].to(self.device, self.dtype)
+        grid = prompt.inputs["video_grid_thw"].to(self.device)
+        return torch.cat(list(self.model.model.get_video_features(pixels, grid, return_dict=True).pooler_output))
+
+    def same_sight(self, other: VideoLM) -> bool:
+        mine, yours = self.model.config.vision_config, other.model.config.vision_config
+        names = ("patch_size", "spatial_merge_size", "temporal_patch_size", "tokens_per_second")
+        return all(getattr(mine, name) == getattr(yours, name) for name in names)
+
+    def _plain(self, question: str) -> str:
+        """The question with nothing in it that the tokenizer would take for a control token."""
+        for token in sorted(self.tokenizer.get_added_vocab(), key=len, reverse=True):
+            question = question.replace(token, f"{token[:1]} {token[1:]}")
+        return question

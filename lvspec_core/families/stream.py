@@ -1,0 +1,46 @@
+"""One sequence in progress on one model: its cache and the rotary tables of everything that can still come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from lvspec_core.families.attention import Watch
+from lvspec_core.families.cache import KVCache
+
+if TYPE_CHECKING:
+    from lvspec_core.families.base import VideoLM
+
+
+class Stream:
+    """A prompt's video has been read; text is appended and rolled back.
+
+    Positions are explicit: the cosine and sine rows of every coming token are computed once, when the prompt is known. So
+    streams may interleave on one model, which keeps no position of its own.
+    """
+
+    def __init__(self, model: VideoLM, cache: KVCache, rotary: tuple[torch.Tensor, torch.Tensor], video: slice):
+        self.model = model
+        self.cache = cache
+        self.cos, self.sin = rotary  # [1, rows, head dim]; row 0 belongs to the first token after the video
+        self.base = video.stop
+        self.video = video  # where the video tokens stand in the cache
+
+    @property
+    def length(self) -> int:
+        return self.cache.length
+
+    def append(self, ids: torch.Tensor, watch: Watch | None = None) -> torch.Tensor:
+        """Reads token ids [n]; returns the final hidden states [1, n, hidden], from which the token after each is predicted."""
+        count, start = ids.shape[0], self.cache.length - self.base
+        rotary = self.cos[:, start : start + count], self.sin[:, start : start + count]
+        mask = self.model.causal_mask(count, self.cache) if count > 1 else None
+        return self.model.run(self.model.embed(ids)[None], rotary, self.cache, mask, watch)
+
+    def rollback(self, length: int) -> None:
+        self.cache.rollback(max(length, self.base))
+
+    def fork(self) -> Stream:
+        """An independent stream with the same past; the rotary tables are shared, they never change."""
+        return Stream(self.model, self.cache.fork(), (self.cos, self.sin), self.video)

@@ -1,0 +1,197 @@
+"""Everything before the first round: the models read the prompt once, each lane gets its own caches."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from lvspec_core.decoding import METHODS, Lane
+from lvspec_core.drafting import ChainDrafter, NoDrafter
+from lvspec_core.errors import SettingsError, UserError
+from lvspec_core.families.base import Prompt
+from lvspec_core.families.stream import Stream
+from lvspec_core.pairs import Pair
+from lvspec_core.pruning import VideoTokenAttention, keep_count, specvlm_keep, uniform_keep
+from lvspec_core.records import Prefill
+from lvspec_core.relevance import Annotator
+from lvspec_core.settings import RaceSettings
+from lvspec_core.verification import LooseVerifier, Rules, StrictVerifier
+from lvspec_core.video import VideoClip
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of work and the lanes that pay for it."""
+
+    title: str
+    lanes: tuple[str, ...]
+    work: Callable[[], None]
+
+
+class Prefilling:
+    """Runs the parts one by one and leaves ``lanes`` ready to race, ``annotators`` off their clocks, and ``failures``.
+
+    The vision tower and the target's prefill run once and are paid for by every lane, as each would have to run them alone.
+    """
+
+    def __init__(self, pair: Pair, clip: VideoClip, settings: RaceSettings):
+        self.pair = pair
+        self.clip = clip
+        self.settings = settings
+        self.lanes: dict[str, Lane] = {}
+        self.annotators: dict[str, Annotator] = {}
+        self.failures: dict[str, str] = {}
+        self.prompt: Prompt | None = None
+        self._features: dict[str, torch.Tensor] = {}
+        self._keep: dict[str, list[int] | None] = {}
+        self._read: Stream | None = None  # the target at the end of the video
+        self._target: dict[str, Stream] = {}
+        self._draft: dict[str, Stream] = {}
+
+    def run(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Prefill]:
+        parts = self._parts()
+        for done, part in enumerate(parts, 1):
+            lanes = tuple(name for name in part.lanes if name not in self.failures)
+            if not lanes:
+                continue
+            if should_stop():
+                return
+            began = self._now()
+            try:
+                with torch.inference_mode():
+                    part.work()
+            except UserError:
+                raise
+            except Exception as error:
+                self.failures.update(dict.fromkeys(lanes, sentence_for(error)))
+                continue
+            yield Prefill(part.title, self._now() - began, lanes, done, len(parts))
+        with torch.inference_mode():
+            self._open_lanes()
+
+    def _parts(self) -> list[Part]:
+        every = self.settings.methods
+        drafting = tuple(name for name in every if METHODS[name].draft_sees)
+        attended = tuple(name for name in every if METHODS[name].draft_sees == "attended")
+        others = tuple(name for name in every if name not in attended)
+        parts = [
+            Part("patches", every, self._encode),
+            Part("vision · target", every, lambda: self._see("target")),
+            Part("video · target", every, self._read_video),
+        ]
+        if others:
+            parts.append(Part("question · target", others, lambda: self._read_question(others)))
+        for name in attended:
+            parts.append(Part("question with attention · target", (name,), lambda name=name: self._attend(name)))
+        if drafting:
+            parts.append(Part("vision · draft", drafting, lambda: self._see("draft")))
+        for name in drafting:
+            title = f"{METHODS[name].draft_sees} video · draft"
+            parts.append(Part(title, (name,), lambda name=name: self._read_draft(name)))
+        return parts
+
+    def _encode(self) -> None:
+        self.prompt = self.pair.target.encode(self.clip, self.settings.question)
+        context = min(self.pair.target.context, self.pair.draft.context)
+        length, new = len(self.prompt.ids), self.settings.max_new_tokens
+        if length + new > context:
+            raise SettingsError(
+                f"The video and the question take {length:,} tokens, and with {new:,} new tokens that is more than the"
+                f" {context:,} this pair can hold; use fewer frames, a shorter question or fewer new tokens."
+            )
+
+    def _see(self, role: str) -> None:
+        self._features[role] = getattr(self.pair, role).video_features(self.prompt)
+
+    @property
+    def _room(self) -> int:
+        return len(self.prompt.tail) + self.settings.max_new_tokens
+
+    def _read_video(self) -> None:
+        self._read = self.pair.target.prefill(self.prompt, self._features["target"], self._room)
+
+    def _read_question(self, lanes: tuple[str, ...]) -> None:
+        stream = self._read.fork()
+        self._append_tail(stream)
+        self._target.update(dict.fromkeys(lanes, stream))
+
+    def _attend(self, lane: str) -> None:
+        """SpecVLM's target reads the question under watch. Every lane's target reads it; only this lane's pays for the watch."""
+        stream = self._read.fork()
+        watch = VideoTokenAttention(stream.video)
+        stream.append(self.prompt.tail.to(self.pair.target.device), watch)
+        stream.rollback(stream.length - 1)
+        self._target[lane] = stream
+        self._keep[lane] = specvlm_keep(watch.scores, self.prompt.grid, self._kept)
+
+    @property
+    def _kept(self) -> int:
+        return keep_count(self.prompt.video_tokens, self.settings.pruning_ratio)
+
+    def _read_draft(self, lane: str) -> None:
+        if METHODS[lane].draft_sees == "uniform":
+            self._keep[lane] = uniform_keep(self.prompt.grid, self._kept)
+        self._draft[lane] = self._prefilled_draft(self._keep.get(lane))
+
+    def _prefilled_draft(self, keep: list[int] | None) -> Stream:
+        stream = self.pair.draft.prefill(self.prompt, self._features["draft"], self._room, keep)
+        self._append_tail(stream)
+        return stream
+
+    def _append_tail(self, stream: Stream) -> None:
+        """Reads the text after the video but for its last token, with which the first round begins."""
+        tail = self.prompt.tail[:-1].to(stream.model.device)
+        if len(tail):
+            stream.append(tail)
+
+    def _open_lanes(self) -> None:
+        names = [name for name in self.settings.methods if name not in self.failures]
+        if not names:
+            return
+        calibration = self.pair.calibration
+        last = self.prompt.tail[-1:].to(self.pair.target.device)
+        if calibration:
+            # Every lane's tokens are scored by the draft as LVSpec's draft sees the video, so that scores can be compared.
+            if "draft" not in self._features:
+                self._see("draft")
+            base = self._draft.get("lvspec") or self._prefilled_draft(uniform_keep(self.prompt.grid, self._kept))
+            self.annotators = {name: Annotator(calibration, base.fork(), last) for name in names}
+        for name in names:
+            self.lanes[name] = self._lane(name, last)
+        self._features.clear()
+
+    def _lane(self, name: str, last: torch.Tensor) -> Lane:
+        method, settings, pair = METHODS[name], self.settings, self.pair
+        calibration = pair.calibration if method.loose else None
+        drafter, verifier = NoDrafter(last.device), StrictVerifier()
+        if method.draft_sees:
+            drafter = ChainDrafter(self._draft[name], last, pair.vocabulary, calibration)
+        if calibration:
+            threshold = calibration.threshold_for(settings.anchor_quantile)
+            verifier = LooseVerifier(
+                Rules(threshold, settings.plausibility, settings.top_k, settings.window, settings.entropy_gate, settings.shift)
+            )
+        return Lane(
+            name, self._target[name].fork(), drafter, verifier, last, settings.max_new_tokens, settings.draft_length, pair.vocabulary
+        )
+
+    def _now(self) -> float:
+        if self.pair.target.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+
+def sentence_for(error: Exception) -> str:
+    """What a user is told of a lane that failed; the details go to the log."""
+    if isinstance(error, UserError):
+        return str(error)
+    log.error("A lane failed.", exc_info=error)
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return "The memory did not suffice for this lane; use fewer frames or fewer lanes."
+    return f"This lane failed with an internal error ({type(error).__name__}); the other lanes are not affected."

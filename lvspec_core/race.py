@@ -1,0 +1,133 @@
+"""A race: prefill, then lanes that share the weights and take turns, each under a clock of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import torch
+
+from lvspec_core.decoding import Lane, Outcome
+from lvspec_core.metrics import LaneTally, lane_end
+from lvspec_core.pairs import Pair
+from lvspec_core.pieces import Pieces, Spelling
+from lvspec_core.prefill import Prefilling, sentence_for
+from lvspec_core.records import End, Record, Round, Start, Token
+from lvspec_core.relevance import Annotator
+from lvspec_core.settings import RaceSettings
+from lvspec_core.video import VideoClip, describe
+
+FLUSH_SECONDS = 0.04  # rounds are annotated and handed out in batches of at most this age
+
+
+def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Record]:
+    """Races the settings' methods over one clip; yields records as they happen, from Start to End.
+
+    ``should_stop`` is asked before every part of the prefill and every round; what was generated so far is kept and summed
+    up. Closing the iterator frees all caches. Raises a UserError if the race cannot take place; a lane that fails on its own
+    ends with a sentence while the others go on.
+    """
+    settings = settings.validated()
+    began = time.perf_counter()
+    yield Start(pair.describe(), describe(clip), settings.to_dict(), environment(pair))
+    pair.warm(settings.draft_length)
+    tallies = {name: LaneTally(name) for name in settings.methods}
+    prefilling = Prefilling(pair, clip, settings)
+    for record in prefilling.run(should_stop):
+        for name in record.lanes:
+            tallies[name].prefill_seconds += record.seconds
+        yield record
+    for name, sentence in prefilling.failures.items():
+        tallies[name].finish, tallies[name].error = "failed", sentence
+
+    scribe = Scribe(pair, settings, prefilling.annotators)
+    lanes = prefilling.lanes
+    stopped = False
+    waiting: list[tuple[str, Outcome]] = []
+    flushed = time.perf_counter()
+    while lanes and not stopped:
+        stopped = should_stop()
+        if not stopped:
+            # Least own time first: at any moment all lanes have raced for equally long, whatever the others cost.
+            name = min(lanes, key=lambda lane: lanes[lane].seconds)
+            try:
+                waiting.append((name, lanes[name].round()))
+            except Exception as error:
+                tallies[name].finish, tallies[name].error = "failed", sentence_for(error)
+            else:
+                tallies[name].finish = lanes[name].finish or "stopped"
+            if tallies[name].finish != "stopped":
+                del lanes[name]
+        if stopped or not lanes or time.perf_counter() - flushed >= FLUSH_SECONDS:
+            for record in scribe.write(waiting):
+                tallies[record.lane].add(record)
+                yield record
+            waiting = []
+            flushed = time.perf_counter()
+    for name in settings.methods:
+        yield lane_end(tallies[name], tallies.get("ar"))
+    unfinished = any(tally.finish == "stopped" for tally in tallies.values())
+    yield End("stopped" if unfinished else "finished", time.perf_counter() - began)
+
+
+class Scribe:
+    """Turns rounds into records: spells their tokens and scores those whose relevance the round did not know."""
+
+    def __init__(self, pair: Pair, settings: RaceSettings, annotators: dict[str, Annotator]):
+        self.annotators = annotators
+        calibration = pair.calibration
+        self.threshold = calibration.threshold_for(settings.anchor_quantile) if calibration else None
+        self.pieces = {name: Pieces(pair.target.tokenizer) for name in settings.methods}
+        self.spelling = Spelling(pair.target.tokenizer)
+
+    def write(self, rounds: list[tuple[str, Outcome]]) -> list[Round]:
+        """Records of the rounds, in order; each lane's new tokens are scored in one pass."""
+        scores = {name: iter(self._scores(name, [o for lane, o in rounds if lane == name])) for name in {lane for lane, _ in rounds}}
+        return [self._record(name, outcome, scores[name]) for name, outcome in rounds]
+
+    def _scores(self, name: str, outcomes: list[Outcome]) -> list[float | None]:
+        ids = [token.id for outcome in outcomes for token in outcome.tokens]
+        annotator = self.annotators.get(name)
+        if annotator is None:
+            return [None] * len(ids)
+        with torch.inference_mode():
+            return annotator.score(ids)
+
+    def _record(self, name: str, outcome: Outcome, scores: Iterator[float | None]) -> Round:
+        tokens = []
+        for token in outcome.tokens:
+            later = next(scores)
+            share = later if token.relevance is None else token.relevance
+            anchor = None if share is None else share >= self.threshold
+            relevance = None if share is None else round(min(1.0, share), 4)
+            tokens.append(Token(token.id, self.pieces[name].add(token.id), token.verdict, relevance, anchor))
+        return Round(
+            lane=name,
+            index=outcome.index,
+            seconds=outcome.seconds,
+            draft_seconds=outcome.draft_seconds,
+            verify_seconds=outcome.verify_seconds,
+            proposed=tuple((token, self.spelling.of(token)) for token in outcome.proposed),
+            accepted=outcome.accepted,
+            tokens=tuple(tokens),
+        )
+
+
+def environment(pair: Pair) -> dict:
+    """What a reader of a race file must know to judge its seconds."""
+    import platform
+
+    import transformers
+
+    device = pair.target.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    return {
+        "device": device.type,
+        "device_name": name,
+        "dtype": str(pair.target.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+        "system": platform.system(),
+    }

@@ -1,0 +1,62 @@
+"""Tiny pairs of the real architecture with random weights, saved and loaded as any checkpoint is."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def random_pair_folder(tmp_path_factory) -> Path:
+    """A target of random weights and a draft that is the target with noise on it: it agrees often, not always."""
+    import torch
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    from lvspec_core.shapes.models import build_config, save_processor
+
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("random-pair")
+    torch.manual_seed(3)
+    config = build_config(layers=4, vision_layers=1, vision_hidden=32, hidden=64, intermediate=96)
+    config.text_config.rope_parameters["mrope_section"] = [2, 3, 3]
+    config.text_config.initializer_range = config.vision_config.initializer_range = 0.25
+    model = Qwen2_5_VLForConditionalGeneration._from_config(config)
+    for role, noise in (("target", 0.0), ("draft", 0.05)):
+        with torch.no_grad():
+            for parameter in model.model.parameters():
+                parameter += noise * parameter.std() * torch.randn_like(parameter) if parameter.dim() > 1 else 0
+        model.save_pretrained(folder / role)
+        save_processor(folder / role)
+    quantiles = [index / 100 for index in range(101)]
+    entry = {"scorer": "draft_attention", "layer": -1, "threshold": 0.5, "quantiles": quantiles}
+    (folder / "pair.json").write_text(json.dumps({"relevance": entry}))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def random_pair(random_pair_folder):
+    from lvspec_core.pairs import PairInfo, load_pair
+
+    folder = random_pair_folder
+    return load_pair(PairInfo("random", "Random weights", "qwen2_5_vl", str(folder / "target"), str(folder / "draft"), folder=str(folder)))
+
+
+@pytest.fixture(scope="session")
+def make_clip():
+    """Clips of noise, as the video reader would return them."""
+    from lvspec_core.video import VideoClip
+
+    def make(frames: int = 4, height: int = 112, width: int = 112, seed: int = 0, seconds: float = 4.0) -> VideoClip:
+        pixels = np.random.default_rng(seed).integers(0, 256, (frames, height, width, 3), dtype=np.uint8)
+        times = tuple((index + 0.5) * seconds / frames for index in range(frames))
+        return VideoClip("noise.mp4", pixels, times, seconds, 25.0, width, height, int(seconds * 25), "test")
+
+    return make
