@@ -1,0 +1,64 @@
+# A newcomer needs no other command:
+#   make run        the page on http://127.0.0.1:7860 (GRADIO_SERVER_PORT and GRADIO_SERVER_NAME are honoured)
+#   make test       the whole suite, with what it needs; make test-fast leaves out the browser and what is slow
+#   make lint fix   check the style; put right what can be put right by itself
+#   make bench      measure the methods on the bundled pair
+#   make install    only the virtual environment, for running and testing
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.installed-run
+DEV_STAMP := $(VENV)/.installed-dev
+# small matrices: more threads than one only wait for each other
+TEST_ENV := OMP_NUM_THREADS=1 GRADIO_ANALYTICS_ENABLED=False HF_HUB_OFFLINE=1
+
+.DEFAULT_GOAL := help
+.PHONY: help install run test test-fast lint fix bench browser hooks clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name one with: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The virtual environment could not be made; on Debian: apt-get install python3-venv"; exit 1; }
+
+$(RUN_STAMP): requirements.txt | $(VENV)/pyvenv.cfg
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(DEV_STAMP): requirements-dev.txt $(RUN_STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+install: $(DEV_STAMP)
+
+run: $(RUN_STAMP)
+	$(BIN)/python app.py
+
+# CHROMIUM=/path/to/chromium names one that is not on the path
+browser:
+	@CHROMIUM="$(CHROMIUM)" sh tests/browser/ensure_chromium.sh
+
+test: $(DEV_STAMP) browser
+	$(TEST_ENV) $(BIN)/python -m pytest --cov --cov-report=term --cov-report=xml $(ARGS)
+
+test-fast: $(DEV_STAMP)
+	$(TEST_ENV) $(BIN)/python -m pytest -m "not slow and not browser and not gpu" $(ARGS)
+
+lint: $(DEV_STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fix: $(DEV_STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(RUN_STAMP)
+	$(BIN)/python -m lvspec_core bench $(ARGS)
+
+hooks: $(DEV_STAMP)
+	$(BIN)/pre-commit install
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* coverage.xml htmlcov build dist *.egg-info artifacts

@@ -1,0 +1,214 @@
+"""The command line: race a video, replay a saved race, and the tools around the bundled pair."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+
+from lvspec_core import __version__
+from lvspec_core.errors import SettingsError, UserError
+from lvspec_core.records import LaneEnd, Record, check_writable, load_race, race_summary, save_race, timeline
+from lvspec_core.settings import METHODS, RANGES, RaceSettings
+from lvspec_core.terminal import RaceView, follow, plain_text, title, watch
+from lvspec_core.worker import get_worker
+
+# subcommand -> (module whose main(argv) it is, help): imported only when asked for, since they import torch
+TOOLS = {
+    "bench": ("lvspec_core.bench", "measure the methods over many clips"),
+    "calibrate": ("lvspec_core.calibrate", "find a pair's anchor threshold"),
+    "evaluate": ("lvspec_core.evaluation", "score the methods' answers against a data set"),
+    "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),
+}
+SETTINGS_HELP = {
+    "frames": "frames sampled over the whole clip",
+    "pruning_ratio": "share of the video tokens that the drafts of SpecVLM and LVSpec do not see",
+    "draft_length": "draft tokens proposed per round",
+    "max_new_tokens": "token budget of every lane",
+    "seed": "seed of the random generators",
+    "anchor_quantile": "LVSpec: share of the tokens, by relevance, that count as fillers; without it the pair's calibrated threshold",
+    "plausibility": "LVSpec: a loose filler needs this share of the top choice's probability",
+    "top_k": "LVSpec: and must be among the target's k best",
+    "window": "LVSpec: draft tokens after a loose filler on which the target must agree again; 0 is off",
+    "entropy_gate": "LVSpec: positions with a lower entropy are never loosened; 0 is off",
+    "shift": "LVSpec: how far ahead a shifted token may stand; 0 is off",
+}
+SPEEDS = (0.001, 1000.0)
+REPLAY_FRAME_SECONDS = 1 / 15
+INTERRUPTED = 130
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line."""
+
+    def error(self, message: str) -> None:
+        self.exit(2, f"error: {plain_text(message)} (see {self.prog} --help)\n")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs a command; returns its exit status: 0, 1 when a lane failed, 2 for what the user can put right, 130 after Ctrl-C."""
+    argv = sys.argv[1:] if argv is None else argv
+    try:
+        if argv and argv[0] in TOOLS and available(argv[0]):
+            return importlib.import_module(TOOLS[argv[0]][0]).main(argv[1:]) or 0
+        options = build_parser().parse_args(argv)
+        return options.run(options)
+    except UserError as error:
+        print(f"error: {plain_text(str(error))}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # whoever read our output has left; nothing more may be written at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def available(tool: str) -> bool:
+    """Whether this installation has the tool."""
+    try:
+        return importlib.util.find_spec(TOOLS[tool][0]) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="python -m lvspec_core", description="See speculative decoding of video language models.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    race = commands.add_parser("race", help="race a video through the methods", allow_abbrev=False)
+    defaults = RaceSettings()
+    race.add_argument("clip", metavar="CLIP", help="video file")
+    race.add_argument("--pair", default=defaults.pair, metavar="NAME", help="target/draft pair (default: %(default)s)")
+    race.add_argument("--question", default=defaults.question, metavar="TEXT", help="question about the video (default: %(default)s)")
+    race.add_argument("--methods", default=",".join(METHODS), metavar="LIST", help="comma-separated methods (default: %(default)s)")
+    for name, (low, high) in RANGES.items():
+        default = getattr(defaults, name)
+        told = "" if default is None else f" (default: {default})"
+        race.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=type(low),
+            default=default,
+            metavar="N" if isinstance(low, int) else "R",
+            help=f"{SETTINGS_HELP[name]}; from {low} to {high}{told}",
+        )
+    race.add_argument("--save", metavar="FILE.jsonl", help="save the race as JSON lines")
+    race.add_argument("--json", action="store_true", help="print the figures as one JSON object instead of the live view")
+    race.set_defaults(run=run_race)
+
+    replay = commands.add_parser("replay", help="show a saved race again, every lane at its own pace", allow_abbrev=False)
+    replay.add_argument("file", metavar="FILE.jsonl", help="a saved race")
+    replay.add_argument("--speed", type=float, default=1.0, metavar="X", help="2 is twice as fast, 0.1 slow motion (default: 1)")
+    replay.add_argument("--json", action="store_true", help="print the figures as one JSON object instead")
+    replay.set_defaults(run=run_replay)
+
+    for tool, (_, purpose) in TOOLS.items():
+        if available(tool):
+            commands.add_parser(tool, help=purpose)
+    return parser
+
+
+def run_race(options: argparse.Namespace) -> int:
+    settings = settings_of(options)
+    if options.save:
+        check_writable(options.save)
+    stop = threading.Event()
+    records: list[Record] = []
+    try:
+        with interrupts(stop, started=lambda: bool(records)):
+            show(keep(get_worker().race(options.clip, settings, stop), records), records, options.json)
+    finally:
+        # also after a failure or a second Ctrl-C: what was generated is kept
+        if options.save and records:
+            save_race(records, options.save)
+    failed = [record for record in records if isinstance(record, LaneEnd) and record.finish == "failed"]
+    for lane in failed:
+        print(f"{title(lane.lane)} failed: {plain_text(lane.error or '')}", file=sys.stderr)
+    if stop.is_set():
+        print("Stopped.", file=sys.stderr)
+        return INTERRUPTED
+    return 1 if failed else 0
+
+
+def run_replay(options: argparse.Namespace) -> int:
+    if not SPEEDS[0] <= options.speed <= SPEEDS[1]:
+        raise SettingsError(f"The speed is {options.speed:g}; choose a number between {SPEEDS[0]:g} and {SPEEDS[1]:g}.")
+    records = load_race(options.file)
+    looked_at = sys.stdout.isatty() and not options.json
+    show(paced(records, options.speed) if looked_at else [records], records, options.json)
+    return 0
+
+
+def settings_of(options: argparse.Namespace) -> RaceSettings:
+    """The validated settings of a race; raises SettingsError."""
+    methods = tuple(name.strip() for name in options.methods.split(",") if name.strip())
+    numbers = {name: getattr(options, name) for name in RANGES}
+    return RaceSettings(pair=options.pair, question=options.question, methods=methods, **numbers).validated()
+
+
+def keep(batches: Iterable[list[Record]], records: list[Record]) -> Iterator[list[Record]]:
+    """The batches, with every record also put into ``records``."""
+    for batch in batches:
+        records += batch
+        yield batch
+
+
+def show(batches: Iterable[list[Record]], records: list[Record], as_json: bool) -> None:
+    """Shows a race: live on a terminal, else as text when it is over; as JSON if asked, progress then on standard error."""
+    console = Console()
+    if console.is_terminal and not as_json:
+        watch(batches, console)
+        return
+    view: RaceView = follow(batches, Console(stderr=True))
+    print(json.dumps(race_summary(records), allow_nan=False) if as_json else view.plain(), flush=True)
+
+
+def paced(records: list[Record], speed: float) -> Iterator[list[Record]]:
+    """The records of a saved race as batches, each when its time has come, ``speed`` times as fast as they happened."""
+    started = time.monotonic()
+    batch: list[Record] = []
+    shown = 0.0
+    for at, record in timeline(records):
+        due = at / speed
+        if batch and due - shown > REPLAY_FRAME_SECONDS:
+            yield batch
+            batch = []
+            time.sleep(max(0.0, started + due - time.monotonic()))
+            shown = due
+        batch.append(record)
+    yield batch
+
+
+@contextmanager
+def interrupts(stop: threading.Event, started: Callable[[], bool]) -> Iterator[None]:
+    """The first Ctrl-C of a race that has ``started`` sets ``stop``: the lanes wind up and are shown. Any other one ends at once."""
+
+    def interrupt(number: int, frame: object) -> None:
+        if stop.is_set() or not started():
+            raise KeyboardInterrupt
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
