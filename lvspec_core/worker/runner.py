@@ -32,9 +32,12 @@ run.warm = warm
 def _load(name: str) -> Any:
     # imported here: the process starts, and refuses a bad request, before torch is there
     import torch
+    from transformers.utils import logging
 
     from lvspec_core.pairs import load_pair, pair_info
 
+    # its bar would run through the view of the race
+    logging.disable_progress_bar()
     torch.set_num_threads(threads(pair_info(name).bundled, torch.get_num_threads()))
     return load_pair(name)
 
