@@ -1,0 +1,367 @@
+"""LVSpec Race, the page: layout and wiring. The races run in ``lvspec_core``, what they write is drawn by ``lvspec_core.view``."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+import gradio as gr
+import spaces
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from lvspec_core import view
+from lvspec_core.errors import UserError, VideoError
+from lvspec_core.pairs import PAIRS, pair_info
+from lvspec_core.records import Record, load_race, race_summary, save_race, to_dict
+from lvspec_core.settings import DEFAULT_QUESTION, METHOD_TITLES, METHODS, RANGES, RaceSettings
+from lvspec_core.turns import Turns
+from lvspec_core.worker import get_worker
+
+ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
+SAMPLES = view.read_samples(Path(__file__).parent / "assets" / "samples")
+DEFAULTS = RaceSettings()
+TURNS = Turns()
+STOPS: dict[str, threading.Event] = {}
+
+# setting -> label, what it does, step of its control
+KNOBS = {
+    "frames": ("Frames", "Sampled evenly over the clip. More frames: more to see, a longer prefill.", 1),
+    "pruning_ratio": ("Pruning ratio", "Share of the video that the drafts of SpecVLM and LVSpec do not see.", 0.05),
+    "draft_length": ("Draft length γ", "Tokens the draft guesses before the target checks them.", 1),
+    "max_new_tokens": ("Max new tokens", "Where a lane stops if its text has not ended.", 16),
+    "seed": ("Seed", "For whatever is drawn at random. Greedy decoding draws nothing.", 1),
+    "plausibility": ("LVSpec · plausibility ε", "A loose filler needs this share of the top choice’s probability.", 0.01),
+    "top_k": ("LVSpec · top k", "And must be among the target’s k best.", 1),
+    "window": ("LVSpec · window w", "Guesses after it on which the target must agree again. 0: off.", 1),
+    "entropy_gate": ("LVSpec · entropy gate", "Where the target is surer than this, nothing is loosened. 0: off.", 0.05),
+    "shift": ("LVSpec · shift s", "How far ahead a shifted word may stand. 0: off.", 1),
+}
+
+
+class Board(gr.HTML):
+    """The race, drawn in place from :class:`lvspec_core.view.Feed` values."""
+
+
+class FilmStrip(gr.HTML):
+    """The sampled frames of the chosen video."""
+
+
+class Samples(gr.HTML):
+    """The sample clips."""
+
+
+def gpu_seconds(path: str, settings: RaceSettings) -> int:
+    """How long a GPU is asked for: loading and prefill, then every lane at a slow target's pace."""
+    return min(300, round(25 + 0.4 * settings.frames + 0.05 * settings.max_new_tokens * len(settings.methods)))
+
+
+@spaces.GPU(duration=gpu_seconds)
+def race_on_gpu(path: str, settings: RaceSettings) -> Iterator[list[Record]]:
+    """ZeroGPU runs this in a process of its own that has the GPU; records leave it as plain values."""
+    from lvspec_core.pairs import load_pair
+    from lvspec_core.race import run_race
+    from lvspec_core.video import read_video
+
+    for record in run_race(load_pair(settings.pair), read_video(path, settings.frames), settings):
+        yield [record]
+
+
+def race_stream(path: str, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
+    """Batches of new records, from the GPU process of a ZeroGPU Space or from the worker process."""
+    if not ZERO_GPU:
+        yield from get_worker().race(path, settings, stop)
+        return
+    stream = race_on_gpu(path, settings)
+    try:
+        for batch in stream:
+            yield batch
+            if stop.is_set():
+                return
+    finally:
+        stream.close()
+
+
+def settings_of(pair: str, question: str, methods: list[str], quantile: float | None, *knobs: float) -> RaceSettings:
+    return RaceSettings(
+        pair=pair, question=question or "", methods=tuple(methods or ()), anchor_quantile=quantile, **dict(zip(KNOBS, knobs, strict=True))
+    ).validated()
+
+
+def race(request: gr.Request, path: str | None, pair: str, question: str, methods: list[str], quantile: float | None, *knobs: float):
+    """The page's race: yields (board, download) until it is over; every error ends as one sentence on the board."""
+    feed = view.Feed()
+    stop = STOPS[request.session_hash] = threading.Event()
+    try:
+        if not path:
+            raise VideoError("Choose a video first: drop a file, record one, or click a sample.")
+        settings = settings_of(pair, question, methods, quantile, *knobs)
+        with TURNS.ticket() as ticket:
+            place = ticket.place
+            yield feed.waiting(place), gr.skip()
+            while place and not stop.is_set():
+                ahead, place = place, ticket.wait(0.25)
+                # a value now and then, also when nothing moved, is how a closed tab is noticed
+                yield feed.waiting(place) if place != ahead else gr.skip(), gr.skip()
+            if not stop.is_set():
+                for batch in race_stream(path, settings, stop):
+                    yield feed.running(batch), gr.skip()
+        yield from finish(feed)
+    except UserError as error:
+        gr.Warning(str(error), title="The race did not run" if not feed.records else "The race ended early")
+        yield feed.failed(str(error)), gr.skip()
+    except Exception as error:
+        traceback.print_exc()
+        sentence = f"Something went wrong ({type(error).__name__}); the server’s log says what."
+        gr.Warning(sentence)
+        yield feed.failed(sentence), gr.skip()
+    finally:
+        if STOPS.get(request.session_hash) is stop:
+            del STOPS[request.session_hash]
+
+
+def finish(feed: view.Feed):
+    """Ends the race on the board and offers its file."""
+    if not feed.records:
+        yield feed.over(), gr.skip()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        name = Path(feed.records[0].video["name"]).stem if hasattr(feed.records[0], "video") else "race"
+        safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)[:60] or "race"
+        path = save_race(feed.records, Path(folder) / f"race-{safe}.jsonl")
+        # the page copies the file before this generator goes on
+        yield feed.over(), gr.DownloadButton(value=str(path), interactive=True)
+
+
+def stop_race(request: gr.Request) -> None:
+    """Ends the visitor's race within one round; what was written stays."""
+    stop = STOPS.get(request.session_hash)
+    if stop:
+        stop.set()
+
+
+def open_race(path: str):
+    """Draws a saved race; it needs no model."""
+    feed = view.Feed()
+    try:
+        return feed.over(load_race(path))
+    except UserError as error:
+        gr.Warning(str(error))
+        return gr.skip()
+
+
+def show_strip(path: str | None, frames: float):
+    """Yields the states of the film strip for a newly chosen file."""
+    if not path:
+        yield {"state": "empty"}
+        return
+    yield {"state": "reading"}
+    try:
+        yield {"state": "ready", **get_worker().strip(path, int(frames))}
+    except UserError as error:
+        yield {"state": "failed", "message": str(error)}
+
+
+def pick_sample(event: gr.EventData) -> str:
+    return str(SAMPLES[int(event.index)].path)
+
+
+def pair_notice(pair: str) -> str:
+    return pair_info(pair).notice
+
+
+def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] = list(METHODS), settings: dict | None = None) -> dict:
+    """Races decoding methods over one video and one question with the same weights.
+
+    Args:
+        file: The video.
+        question: What the models are asked about the video.
+        methods: Which of ar, naive_sd, specvlm, lvspec take part; speedups are against ar.
+        settings: Further settings by name, such as {"pair": "shapes-qwen", "frames": 8, "draft_length": 8, "max_new_tokens": 192}.
+
+    Returns:
+        {"summary": pair, video, settings and the figures of every lane, "records": the whole race, record by record}
+    """
+    try:
+        if not file:
+            raise VideoError("Choose a video first.")
+        chosen = RaceSettings.from_dict({**(settings or {}), "question": question, "methods": methods or []}).validated()
+        with TURNS.ticket() as ticket:
+            while ticket.wait(1):
+                pass
+            records = [record for batch in race_stream(file, chosen, threading.Event()) for record in batch]
+    except UserError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+    return {"summary": race_summary(records), "records": [to_dict(record) for record in records]}
+
+
+def api_film_strip(file: str, frames: int = DEFAULTS.frames) -> dict:
+    """Shows what the models will see of a video: frames sampled evenly over it.
+
+    Args:
+        file: The video.
+        frames: How many frames are sampled.
+
+    Returns:
+        {"video": name, seconds, fps, width, height, …, "frames": [{"time": seconds, "image": a JPEG as a data URL}]}
+    """
+    try:
+        return get_worker().strip(file, frames)
+    except UserError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+
+
+def knob(name: str) -> gr.Slider | gr.Number:
+    label, info, step = KNOBS[name]
+    low, high = RANGES[name]
+    if name == "seed":
+        return gr.Number(getattr(DEFAULTS, name), label=label, info=info, minimum=low, maximum=high, precision=0)
+    return gr.Slider(low, high, getattr(DEFAULTS, name), step=step, label=label, info=info)
+
+
+def build() -> gr.Blocks:
+    """The page."""
+    with gr.Blocks(title="LVSpec Race", analytics_enabled=False, delete_cache=(3600, 6 * 3600)) as demo:
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=3, min_width=300):
+                gr.HTML(
+                    '<div class="lv-title"><h1>LVSpec Race</h1><p>The same video, four ways to write the answer. '
+                    "See which words come for free.</p></div>"
+                )
+            with gr.Column(scale=2, min_width=300), gr.Row():
+                pair = gr.Dropdown(
+                    [(info.title, name) for name, info in PAIRS.items()], value=DEFAULTS.pair, label="Models: target and draft", scale=4
+                )
+                theme = gr.Button("Dark / light", size="sm", elem_id="theme-toggle")
+        notice = gr.Markdown(pair_notice(DEFAULTS.pair), elem_id="pair-notice", elem_classes="lv-notice")
+        with gr.Row(equal_height=False):
+            with gr.Column(scale=5, min_width=320):
+                video = gr.Video(
+                    label="Video", sources=["upload", "webcam"], webcam_options=gr.WebcamOptions(mirror=False), height=300, elem_id="video"
+                )
+            with gr.Column(scale=7, min_width=320):
+                samples = Samples(
+                    html_template=view.SAMPLES.html,
+                    js_on_load=view.SAMPLES.script,
+                    apply_default_css=False,
+                    samples=[{"title": each.title, "alt": each.alt, "url": f"samples/{each.path.name}"} for each in SAMPLES],
+                )
+                question = gr.Textbox(DEFAULT_QUESTION, label="Question", lines=1, max_lines=4, elem_id="question")
+                methods = gr.CheckboxGroup(
+                    [(METHOD_TITLES[method], method) for method in METHODS], value=list(METHODS), label="Methods", elem_id="methods"
+                )
+                start = gr.Button("Race", variant="primary", elem_id="race")
+                stop = gr.Button("Stop", variant="stop", elem_id="stop")
+        with gr.Accordion("Advanced", open=False, elem_id="advanced"):
+            knobs = []
+            for names in (list(KNOBS)[:5], list(KNOBS)[5:]):
+                with gr.Row():
+                    if names[0] == "plausibility":
+                        quantile = gr.Number(
+                            None,
+                            label="LVSpec · filler share",
+                            info="Share of the words, by relevance, that count as fillers. Empty: as calibrated.",
+                            minimum=0,
+                            maximum=1,
+                            step=0.05,
+                            min_width=200,
+                        )
+                    knobs += [knob(name) for name in names]
+        strip = FilmStrip(
+            {"state": "empty"}, html_template=view.STRIP.html, js_on_load=view.STRIP.script, apply_default_css=False, elem_id="strip"
+        )
+        board = Board(
+            html_template=view.BOARD.html,
+            js_on_load=view.BOARD.script,
+            apply_default_css=False,
+            elem_id="board",
+            plotly="plotly/plotly.min.js",
+        )
+        with gr.Row():
+            download = gr.DownloadButton("Save this race (JSON lines)", interactive=False, size="sm", elem_id="download")
+            opening = gr.UploadButton("Open a saved race", file_types=[".jsonl"], size="sm", elem_id="open-race")
+
+        hidden = {"show_progress": "hidden", "api_visibility": "private"}
+        start.click(
+            race,
+            [video, pair, question, methods, quantile, *knobs],
+            [board, download],
+            js="(...inputs) => { window.lvspecStarting?.(); return inputs; }",
+            concurrency_limit=None,
+            **hidden,
+        )
+        stop.click(stop_race, queue=False, **hidden)
+        samples.select(pick_sample, None, video, **hidden)
+        pair.change(pair_notice, pair, notice, **hidden)
+        gr.on([video.change, knobs[0].release], show_strip, [video, knobs[0]], strip, trigger_mode="always_last", concurrency_limit=8, **hidden)
+        opening.upload(open_race, opening, board, **hidden)
+        theme.click(None, js="() => { window.lvspecTheme(); }", api_visibility="private")
+        build_api()
+    return demo
+
+
+def build_api() -> None:
+    """The endpoints for programs: /race and /film_strip."""
+    file = gr.File(visible=False, label="Video")
+    question = gr.Textbox(DEFAULT_QUESTION, visible=False, label="Question")
+    methods = gr.CheckboxGroup(list(METHODS), value=list(METHODS), visible=False, label="Methods")
+    settings = gr.JSON({}, visible=False, label="Settings")
+    frames = gr.Number(DEFAULTS.frames, precision=0, visible=False, label="Frames")
+    answer = gr.JSON(visible=False, label="Answer")
+    trigger = gr.Button(visible=False)
+    trigger.click(api_race, [file, question, methods, settings], answer, api_name="race", concurrency_limit=8)
+    trigger.click(api_film_strip, [file, frames], answer, api_name="film_strip", concurrency_limit=8)
+
+
+# a file of its own: Gradio rewrites the rules of its css argument and loses shorthands that hold a variable
+HEAD = """<link rel="stylesheet" href="view/page.css"><script>
+(() => {
+  const wanted = localStorage.getItem("lvspec-theme");
+  const set = (dark) => document.body.classList.toggle("dark", dark);
+  if (wanted) document.addEventListener("DOMContentLoaded", () => set(wanted === "dark"));
+  window.lvspecTheme = () => { const dark = !document.body.classList.contains("dark"); set(dark); localStorage.setItem("lvspec-theme", dark ? "dark" : "light"); };
+})();
+</script>"""
+
+
+def stylesheet(request: Request) -> Response:
+    return Response(view.stylesheet(), media_type="text/css", headers={"Cache-Control": "no-cache"})
+
+
+def launch_options() -> dict:
+    """What the page needs from its server: nothing on it comes from another host."""
+    fonts = ["Segoe UI", "Roboto", "Noto Sans", "Helvetica Neue", "Arial", "system-ui", "sans-serif"]
+    mono = ["ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "Consolas", "Liberation Mono", "monospace"]
+    routes = [Mount("/plotly", StaticFiles(directory=view.plotly_folder())), Route("/view/page.css", stylesheet)]
+    if SAMPLES:
+        routes.append(Mount("/samples", StaticFiles(directory=SAMPLES[0].path.parent)))
+    return {
+        "theme": gr.themes.Base(primary_hue="sky", neutral_hue="slate", radius_size="md", font=fonts, font_mono=mono),
+        "head": HEAD,
+        "app_kwargs": {"routes": routes},
+        "allowed_paths": [str(SAMPLES[0].path.parent)] if SAMPLES else [],
+        "footer_links": ["api"],
+        "run_history": False,
+        "ssr_mode": False,
+        "show_error": True,
+    }
+
+
+demo = build()
+
+if __name__ == "__main__":
+    if ZERO_GPU:
+        from lvspec_core.pairs import load_pair
+
+        load_pair(DEFAULTS.pair)
+    else:
+        get_worker().warm(DEFAULTS.pair)
+    demo.queue(max_size=64).launch(**launch_options())

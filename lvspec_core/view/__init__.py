@@ -1,0 +1,11 @@
+"""Draws races: records become small JSON feeds, and the scripts and styles here draw them in place in a browser.
+
+Knows the records and nothing else: no gradio, no torch. Whatever page shows a race gives an element the markup, the script
+and one value that changes (:class:`Feed`), and serves plotly.js under the address it names.
+"""
+
+from lvspec_core.view.feed import Feed
+from lvspec_core.view.parts import BOARD, SAMPLES, STRIP, plotly_folder, stylesheet
+from lvspec_core.view.samples import Sample, read_samples
+
+__all__ = ["BOARD", "SAMPLES", "STRIP", "Feed", "Sample", "plotly_folder", "read_samples", "stylesheet"]

@@ -1,0 +1,53 @@
+"""What a page is sent of a race: only what is new, in plain JSON values."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+
+from lvspec_core.records import End, Record, to_dict
+
+
+class Feed:
+    """The stream of values that draws one race on one page: each is a list with one JSON text.
+
+    One text, because Gradio sends only what differs between two values, and its way of telling that for nested lists that
+    shrink (6.31) breaks the page's connection; the new records have nothing in common with the old ones anyway. Each value holds the records of this batch and of the one before it (``at`` is the number of the first), so that a page
+    which misses one value misses nothing.
+    """
+
+    def __init__(self) -> None:
+        self.race = uuid.uuid4().hex
+        self.records: list[Record] = []
+        self._before: list[dict] = []
+
+    def waiting(self, place: int) -> list[str]:
+        """Before the race: ``place`` races are ahead (0: this one is starting)."""
+        return self._value("waiting", [], place=place)
+
+    def running(self, batch: Iterable[Record]) -> list[str]:
+        """The next records of the race."""
+        return self._value("running", self._take(batch))
+
+    def over(self, batch: Iterable[Record] = ()) -> list[str]:
+        """The last records; the state is the one that the race's end states, "stopped" if it never came."""
+        records = self._take(batch)
+        end = next((record for record in reversed(self.records) if isinstance(record, End)), None)
+        return self._value(end.finish if end else "stopped", records)
+
+    def failed(self, sentence: str) -> list[str]:
+        """The race cannot go on; what was drawn stays."""
+        return self._value("failed", [], message=sentence)
+
+    def _take(self, batch: Iterable[Record]) -> list[dict]:
+        batch = list(batch)
+        self.records += batch
+        return [to_dict(record) for record in batch]
+
+    def _value(self, state: str, new: list[dict], message: str = "", place: int = 0) -> list[str]:
+        records = self._before + new
+        at = len(self.records) - len(records)
+        self._before = new
+        value = {"race": self.race, "at": at, "state": state, "message": message, "place": place, "records": records}
+        return [json.dumps(value, ensure_ascii=False)]

@@ -1,0 +1,49 @@
+"""The pieces of the page that draw themselves: markup and script of each, and the one stylesheet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+STATIC = Path(__file__).parent / "static"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One live piece: ``html`` is its first markup; ``scripts`` run in one scope with ``element``, ``props``, ``trigger`` and
+    ``watch``: watch("value", …) calls back whenever ``props.value`` has changed."""
+
+    markup: str
+    scripts: tuple[str, ...]
+
+    @property
+    def html(self) -> str:
+        return _read(self.markup)
+
+    @property
+    def script(self) -> str:
+        return "\n".join(_read(name) for name in self.scripts)
+
+
+BOARD = Part("board.html", ("dom.js", "model.js", "lane.js", "tips.js", "chart.js", "replay.js", "board.js"))
+STRIP = Part("strip.html", ("dom.js", "strip.js"))
+SAMPLES = Part("samples.html", ("dom.js", "samples.js"))
+
+
+def stylesheet() -> str:
+    """The CSS of all parts and of the page around them."""
+    return "\n".join(_read(name) for name in ("theme.css", "board.css", "page.css"))
+
+
+def plotly_folder() -> Path:
+    """The folder of the installed plotly package that holds plotly.min.js."""
+    # found, not imported: importing plotly takes half a second
+    spec = find_spec("plotly")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError("plotly is not installed")
+    return Path(spec.submodule_search_locations[0]) / "package_data"
+
+
+def _read(name: str) -> str:
+    return (STATIC / name).read_text(encoding="utf-8")

@@ -1,0 +1,173 @@
+// The board: takes what is new of a race from the component's value and draws it in place.
+
+const board = element.querySelector(".lv-board");
+const page = { race: newRace(null), state: "empty", message: "", place: 0, t: null, open: "lvspec", order: "" };
+const lanes = new Map();
+
+const headline = h("p", { class: "lv-headline", role: "status" });
+const detail = h("p", { class: "lv-detail" });
+const bar = h("div", { class: "lv-bar", role: "progressbar", "aria-label": "Prefill", "aria-valuemin": 0, "aria-valuemax": 100 }, h("span"));
+const replay = buildReplay((t) => { page.t = t; schedule(); });
+const lanesNode = h("div", { class: "lv-lanes" });
+const chartNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Speedup against AR over own decoding time" });
+const chart = buildChart(chartNode, props.plotly);
+const chartSection = h("section", { class: "lv-section lv-chart-section" },
+  h("h3", {}, "Speedup against AR over own time"),
+  h("p", { class: "lv-note" }, "Tokens a lane has at a moment of its own clock ÷ tokens AR has at that moment. Above 1× is faster than the target alone."), chartNode);
+const table = h("table", { class: "lv-table" });
+const tableSection = h("section", { class: "lv-section lv-table-section", hidden: true }, h("h3", {}, "The race in numbers"), h("div", { class: "lv-scroll" }, table));
+board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar), replay.root), lanesNode, chartSection, tableSection);
+buildTips(board, (node) => page.race.lanes.get(node.closest(".lv-lane").dataset.lane));
+
+function laneNames() {
+  const named = [...page.race.lanes.keys()];
+  return named.length ? named : Object.keys(METHODS);
+}
+
+// Builds the lanes anew when a race with other methods begins; otherwise they stay where they are.
+function arrange() {
+  const names = laneNames();
+  if (!names.includes(page.open)) page.open = names[names.length - 1];
+  if (page.order !== names.join()) {
+    page.order = names.join();
+    lanes.clear();
+    for (const name of names) lanes.set(name, buildLane(name, (picked) => { page.open = picked; arrange(); }));
+    lanesNode.replaceChildren(...[...lanes.values()].map((dom) => dom.root));
+    lanesNode.style.setProperty("--lanes", names.length);
+  }
+  for (const [name, dom] of lanes) {
+    toggle(dom.root, "open", name === page.open);
+    setAttribute(dom.pick, "aria-expanded", String(name === page.open));
+  }
+}
+
+function phase() {
+  if (page.state !== "running") return page.state;
+  return [...page.race.lanes.values()].some((lane) => lane.rounds.length) ? "running" : "prefill";
+}
+
+const words = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
+
+function say(now, figures) {
+  const best = [...figures].filter(([name, each]) => name !== "ar" && each.decode).sort((one, other) => other[1].decode - one[1].decode)[0];
+  const title = best && METHODS[best[0]] ? METHODS[best[0]].title : "";
+  const parts = page.race.prefill.map((part) => `${part.part} ${secondsText(part.seconds)}`).join("  ·  ");
+  const lines = {
+    empty: ["Pick a clip or drop a video, then press Race.", "The same video and question go to all lanes; each writes the answer its own way, on a clock of its own."],
+    waiting: page.place > 0 ? [`Waiting: ${words(page.place, "race")} before yours.`, "Races run one at a time, so that no lane takes another’s time. Yours starts by itself."] : ["Starting …", "Reading the video and waking the models."],
+    prefill: ["Prefill: the models read the video and the question.", parts || "Reading the video …"],
+    running: [best ? `${title} ${best[1].decode >= 1.02 ? "leads with" : "is at"} ${digits(best[1].decode, "×")}` : "Racing", parts],
+    stopped: ["Stopped. What was written so far is kept.", parts],
+    failed: [page.message || "The race failed.", "Nothing else is lost: change the input or the settings and race again."],
+    finished: finishLines(best, title, figures, parts),
+  }[now];
+  setText(headline, lines[0]);
+  setText(detail, lines[1] || " ");
+}
+
+function finishLines(best, title, figures, parts) {
+  const ar = figures.get("ar");
+  if (!best || !ar || !ar.rate) return ["Finished.", parts];
+  const one = best[1];
+  const free = page.race.lanes.get(best[0]).all.filter((token) => token.verdict === "loose" || token.verdict === "shifted").length;
+  const gift = free ? ` ${words(free, "word")} came for free.` : "";
+  return [`${title} wrote ${digits(one.rate)} tokens a second, AR ${digits(ar.rate)}: ${digits(one.decode, "×")} as fast.${gift}`, parts];
+}
+
+function drawBar(now) {
+  const part = last(page.race.prefill, null);
+  const share = part ? Math.round((part.done / part.total) * 100) : 0;
+  show(bar, now === "prefill" || now === "waiting");
+  toggle(bar, "unknown", !part);
+  bar.firstChild.style.width = part ? `${share}%` : "";
+  if (part) setAttribute(bar, "aria-valuenow", String(share));
+  else bar.removeAttribute("aria-valuenow");
+}
+
+const ROWS = [
+  ["Decoding speedup", DECODE_TIP, (one) => digits(one.decode, "×"), "most"],
+  ["End-to-end speedup", FIGURES[1][2], (one) => digits(one.total, "×"), "most"],
+  ["Tokens per second", FIGURES[0][2], (one) => digits(one.rate), "most"],
+  ["Tokens", FIGURES[5][2], (one) => one.tokens],
+  ["Rounds", FIGURES[4][2], (one) => one.rounds],
+  ["Tokens per round", FIGURES[2][2], (one) => digits(one.perRound), "most"],
+  ["Guesses accepted", FIGURES[3][2], (one) => percent(one.acceptance)],
+  ["Prefill", "Seconds until the first token could be written: the parts of the prefill that this lane needs.", (one) => secondsText(one.prefill)],
+  ["Decoding", "Seconds on this lane's own clock.", (one) => secondsText(one.seconds)],
+  ["Text", "Token ids compared with AR's.", (one, name) => (name === "ar" ? "the reference" : one.same === null ? "–" : one.same ? "identical" : `differs from ${one.differsAt + 1}`)],
+];
+
+function drawTable(figures) {
+  const names = [...figures.keys()];
+  const ends = new Map(names.map((name) => [name, figures.get(name)]));
+  const head = h("tr", {}, h("td"), ...names.map((name) => h("th", { scope: "col", class: `lane-${METHODS[name] ? name : "other"}` }, (METHODS[name] || { title: name }).title)));
+  const rows = ROWS.map(([label, tip, value, best]) => {
+    const cells = names.map((name) => String(name === "ar" && label.includes("speedup") ? "1.00×" : value(ends.get(name), name)));
+    const numbers = cells.map((cell) => parseFloat(cell));
+    const top = best ? Math.max(...numbers.filter((number) => !isNaN(number))) : null;
+    return h("tr", {}, h("th", { scope: "row", "data-tip": tip, tabindex: 0 }, label), ...cells.map((cell, index) => h("td", { class: best && numbers[index] === top ? "best" : null }, cell)));
+  });
+  const kinds = KINDS.map((kind) => h("tr", { class: kind === KINDS[0] ? "first-kind" : null },
+    h("th", { scope: "row", "data-tip": KEY[kind][1], tabindex: 0 }, h("span", { class: `lv-swatch tk k-${kind}${kind === "anchor" ? " anchor" : ""}`, "aria-hidden": "true" }, "word"), KEY[kind][0]),
+    ...names.map((name) => h("td", {}, String(countsAt(page.race.lanes.get(name), null)[kind])))));
+  table.replaceChildren(h("thead", {}, head), h("tbody", {}, ...rows, ...kinds));
+}
+
+let scheduled = false;
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(() => { scheduled = false; draw(); });
+}
+
+function draw() {
+  arrange();
+  const now = phase();
+  const race = page.race;
+  const scale = { seconds: raceSeconds(race) || 1, tokens: raceTokens(race) };
+  const figures = new Map();
+  for (const [name, dom] of lanes) figures.set(name, drawLane(dom, race, race.lanes.get(name) || laneOf(newRace(null), name), page.t, scale));
+  setAttribute(board, "data-state", now);
+  document.documentElement.dataset.race = ["waiting", "prefill", "running"].includes(now) ? "on" : "off";
+  const over = ["finished", "stopped"].includes(now) || (now === "failed" && raceSeconds(race) > 0);
+  if (page.t === null) say(now, figures);
+  drawBar(now);
+  replay.offer(over ? raceSeconds(race) : 0);
+  show(tableSection, over && raceSeconds(race) > 0);
+  if (over && page.t === null) drawTable(figures);
+  const hasCurve = race.lanes.has("ar") && raceSeconds(race) > 0;
+  toggle(chartSection, "waiting", !hasCurve);
+  setAttribute(chartNode, "data-empty", race.lanes.size && !race.lanes.has("ar") ? "Tick AR to see speedups: it is what the others are measured against." : "The curves appear as the lanes write.");
+  if (hasCurve || chartNode.classList.contains("drawn")) chart.draw(race, page.t, over ? 80 : 250);
+}
+
+function receive(value) {
+  if (!value) return;
+  const feed = JSON.parse(value[0]);
+  if (feed.race !== page.race.id) {
+    page.race = newRace(feed.race);
+    page.t = null;
+  }
+  page.state = feed.state;
+  page.message = feed.message || "";
+  page.place = feed.place || 0;
+  takeRecords(page.race, feed.at || 0, feed.records || []);
+  schedule();
+}
+
+// The page answers a click on Race at once; the server's first word follows.
+window.lvspecStarting = () => {
+  page.race = newRace("starting");
+  Object.assign(page, { state: "waiting", place: 0, message: "", t: null });
+  schedule();
+  const top = board.getBoundingClientRect().top;
+  if (top > window.innerHeight * 0.55 || top < 0) board.scrollIntoView({ behavior: "smooth", block: "start" });
+};
+
+watch("value", () => receive(props.value));
+for (const root of [document.documentElement, document.body]) {
+  new MutationObserver(schedule).observe(root, { attributes: true, attributeFilter: ["class"] });
+}
+receive(props.value);
+draw();
+setTimeout(chart.preload, 1500);
