@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 
 from lvspec_core.errors import PairError
 from lvspec_core.families import FAMILIES
@@ -177,7 +177,7 @@ def _load_model(info: PairInfo, role: str, dtype: torch.dtype, device: torch.dev
         return FAMILIES[info.family].load(source, dtype, device)
     except (torch.OutOfMemoryError, MemoryError) as error:
         raise PairError(f"The {role} of {info.name} does not fit into memory; choose a smaller pair.") from error
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         if folder.is_absolute():
             raise PairError(f"The {role} of {info.name} cannot be read; its files are damaged or incomplete.") from error
         raise PairError(f"The {role} {source} cannot be loaded; is it in the hub's cache, or the hub within reach?") from error

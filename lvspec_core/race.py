@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from lvspec_core.decoding import Lane, Outcome
+from lvspec_core.decoding import Outcome
 from lvspec_core.metrics import LaneTally, lane_end
 from lvspec_core.pairs import Pair
 from lvspec_core.pieces import Pieces, Spelling
@@ -90,8 +90,7 @@ class Scribe:
         annotator = self.annotators.get(name)
         if annotator is None:
             return [None] * len(ids)
-        with torch.inference_mode():
-            return annotator.score(ids)
+        return annotator.score(ids)
 
     def _record(self, name: str, outcome: Outcome, scores: Iterator[float | None]) -> Round:
         tokens = []

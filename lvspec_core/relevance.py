@@ -99,6 +99,7 @@ class Annotator:
         self.watch = calibration.watch(stream)
         self.unread = last
 
+    @torch.inference_mode()
     def score(self, ids: list[int]) -> list[float]:
         """The scores of the positions where these tokens, the next of the text, stand."""
         new = torch.tensor(ids, device=self.unread.device)
@@ -109,7 +110,12 @@ class Annotator:
 
 @torch.inference_mode()
 def teacher_forced_scores(
-    draft: VideoLM, calibration: Calibration, prompt: Prompt, token_ids: list[int], keep: list[int] | None, features: torch.Tensor | None = None
+    draft: VideoLM,
+    calibration: Calibration,
+    prompt: Prompt,
+    token_ids: list[int],
+    keep: list[int] | None,
+    features: torch.Tensor | None = None,
 ) -> list[float]:
     """The score of every position of a given text, as the decoding loop would see it.
 

@@ -69,7 +69,7 @@ class VideoLM(ABC):
 
     @abstractmethod
     def encode(self, clip: VideoClip, question: str) -> Prompt:
-        """The prompt for a question about a clip; SettingsError if the clip yields no video token."""
+        """The prompt for a question about a clip; SettingsError if its pictures have a shape that the processor refuses."""
 
     @abstractmethod
     def video_features(self, prompt: Prompt) -> torch.Tensor:

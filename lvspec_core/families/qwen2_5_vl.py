@@ -30,13 +30,15 @@ class Qwen2_5_VL(VideoLM):
         text = self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         frames = len(clip.frames)
         rate = frames / clip.seconds if clip.seconds > 0 else 1.0
-        inputs = self.processor(
-            text=[text],
-            videos=[clip.frames],
-            video_metadata=[VideoMetadata(total_num_frames=frames, fps=rate, frames_indices=list(range(frames)))],
-            do_sample_frames=False,
-            return_tensors="pt",
-        )
+        metadata = VideoMetadata(total_num_frames=frames, fps=rate, frames_indices=list(range(frames)))
+        try:
+            inputs = self.processor(
+                text=[text], videos=[clip.frames], video_metadata=[metadata], do_sample_frames=False, return_tensors="pt"
+            )
+        except ValueError as error:  # the processor refuses pictures more than 200 times as long as wide
+            raise SettingsError(
+                f"This pair cannot read pictures of {clip.width} × {clip.height} pixels; crop the video to a more usual shape."
+            ) from error
         ids, grid = inputs["input_ids"], inputs["video_grid_thw"]
         positions, _ = self.model.model.get_rope_index(
             ids,
@@ -45,8 +47,6 @@ class Qwen2_5_VL(VideoLM):
             second_per_grid_ts=torch.as_tensor(inputs["second_per_grid_ts"]),
         )
         where = (ids[0] == self.processor.video_token_id).nonzero().flatten().tolist()
-        if not where or where[-1] - where[0] + 1 != len(where):
-            raise SettingsError("The video gave no video tokens; choose another video.")
         time, rows, columns = grid[0].tolist()
         merge = self.model.config.vision_config.spatial_merge_size
         return Prompt(
