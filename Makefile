@@ -24,6 +24,7 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The virtual environment could not be made; on Debian: apt-get install python3-venv"; exit 1; }
 
 $(RUN_STAMP): requirements.txt | $(VENV)/pyvenv.cfg
+	@echo "Installing what the project needs; the first time this takes some minutes ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
