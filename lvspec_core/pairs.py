@@ -1,4 +1,4 @@
-"""The target/draft pairs that can race, and how one is loaded."""
+"""Loading a target/draft pair, and what makes two models a pair."""
 
 from __future__ import annotations
 
@@ -6,77 +6,19 @@ import gc
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError
 
 from lvspec_core.errors import PairError
 from lvspec_core.families import FAMILIES
 from lvspec_core.families.base import VideoLM
+from lvspec_core.registry import PAIRS, PairInfo, pair_info
 from lvspec_core.relevance import Calibration
+from lvspec_core.settings import RaceSettings
+from lvspec_core.video import VideoClip
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
-SHAPES_NOTICE = (
-    "This small pair understands clips of moving shapes only; on any other video its words will not describe what is shown. "
-    "Load a real pair for other videos."
-)
-
-
-@dataclass(frozen=True)
-class PairInfo:
-    """A pair before it is loaded. ``target`` and ``draft``: folder or hub name. ``notice``: one sentence a user must know, or "".
-
-    ``folder``: where the pair's calibration (``pair.json``) lies. ``precision``: a torch dtype by name, None for float32 on a
-    CPU and bfloat16 on a GPU. ``max_frames``: more frames are not worth asking of this pair.
-    """
-
-    name: str
-    title: str
-    family: str
-    target: str
-    draft: str
-    notice: str = ""
-    bundled: bool = False
-    max_frames: int = 128
-    precision: str | None = None
-    folder: str = ""
-
-    @property
-    def calibration(self) -> Path:
-        return Path(self.folder or ASSETS / self.name) / "pair.json"
-
-
-PAIRS = {
-    pair.name: pair
-    for pair in (
-        PairInfo(
-            name="shapes-qwen",
-            title="Shapes · Qwen2.5-VL (bundled)",
-            family="qwen2_5_vl",
-            target=str(ASSETS / "shapes-qwen" / "target"),
-            draft=str(ASSETS / "shapes-qwen" / "draft"),
-            notice=SHAPES_NOTICE,
-            bundled=True,
-            max_frames=32,
-            precision="float32",
-        ),
-        PairInfo(
-            name="qwen2.5-vl-7b",
-            title="Qwen2.5-VL 7B with 3B",
-            family="qwen2_5_vl",
-            target="Qwen/Qwen2.5-VL-7B-Instruct",
-            draft="Qwen/Qwen2.5-VL-3B-Instruct",
-            notice="This pair needs a GPU with about 32 GB of memory.",
-        ),
-        PairInfo(
-            name="qwen2.5-vl-32b",
-            title="Qwen2.5-VL 32B with 7B",
-            family="qwen2_5_vl",
-            target="Qwen/Qwen2.5-VL-32B-Instruct",
-            draft="Qwen/Qwen2.5-VL-7B-Instruct",
-            notice="This pair needs a GPU with about 100 GB of memory.",
-        ),
-    )
-}
+__all__ = ["PAIRS", "Pair", "PairInfo", "load_pair", "pair_info"]
 
 
 @dataclass
@@ -121,6 +63,8 @@ class Pair:
         missing = set(range(1, draft_length + 2)) - self.warmed
         if not missing:
             return
+        if not self.warmed:
+            self._warm_prefill()
         for model in (self.target, self.draft):
             cache = model.new_cache(64 + max(missing))
             ids = torch.ones(32, dtype=torch.long, device=model.device)
@@ -133,22 +77,23 @@ class Pair:
                 cache.rollback(32)
         self.warmed |= missing
 
+    def _warm_prefill(self) -> None:
+        grey = np.full((2, 112, 112, 3), 128, np.uint8)
+        prompt = self.target.encode(VideoClip("grey", grey, (0.0, 1.0), 2.0, 1.0, 112, 112, 2, "none"), "What?")
+        for model in (self.target, self.draft):
+            model.prefill(prompt, model.video_features(prompt), len(prompt.tail)).append(prompt.tail.to(model.device))
+
 
 _loaded: dict[PairInfo, Pair] = {}
-
-
-def pair_info(name: str) -> PairInfo:
-    """The pair of this name; PairError naming the known ones."""
-    if name not in PAIRS:
-        raise PairError(f"Unknown pair {name!r}; choose among {', '.join(PAIRS)}.")
-    return PAIRS[name]
 
 
 def load_pair(pair: str | PairInfo) -> Pair:
     """Loads a pair, once per process. PairError with one sentence if a model is missing, broken, or does not fit the other."""
     info = pair if isinstance(pair, PairInfo) else pair_info(pair)
     if info not in _loaded:
-        _loaded[info] = _load(info)
+        pair = _load(info)
+        pair.warm(RaceSettings.draft_length)
+        _loaded[info] = pair
         # Everything loaded lives as long as the process: a full collection in the middle of a race need not walk it.
         gc.collect()
         gc.freeze()

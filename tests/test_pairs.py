@@ -52,7 +52,7 @@ def test_a_missing_folder_is_one_sentence(tmp_path):
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "tokenizer.json"])
 def test_a_damaged_file_is_one_sentence(folder, file):
     (folder / "draft" / file).write_bytes(b"not what it was")
-    with pytest.raises(PairError, match="The draft of random cannot be read; its files are damaged or incomplete.") as caught:
+    with pytest.raises(PairError, match="The draft of random cannot be read; its files are damaged or incomplete") as caught:
         load_pair(info(folder))
     assert str(folder) not in str(caught.value)
 

@@ -38,7 +38,8 @@ def test_uniform_pruning_keeps_exactly_the_budget_sorted_and_spread_over_time(gr
     kept = uniform_keep(grid, count)
     assert kept == sorted(set(kept))
     assert len(kept) == count
-    assert kept[0] >= 0 and kept[-1] < total
+    assert kept[0] >= 0
+    assert kept[-1] < total
     per_frame = [sum(token // (grid[1] * grid[2]) == frame for token in kept) for frame in range(grid[0])]
     assert max(per_frame) - min(per_frame) <= 1
 

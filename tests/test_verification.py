@@ -277,7 +277,7 @@ def test_the_device_side_says_what_the_pure_functions_say(example, rules):
         return
     proposal = Proposal(torch.tensor(draft, dtype=torch.long), tuple(range(-1, len(draft) - 1)), torch.tensor(relevance))
     assert StrictVerifier().judge(proposal, logits) == (draft, verify_strict(draft, made.choices), None)
-    near = [value for value in torch.tensor(relevance).tolist()]
+    near = torch.tensor(relevance).tolist()
     rounded = Scores(made.choices, made.top_ids, [logits[row, ids].tolist() for row, ids in enumerate(made.top_ids)])
     drafted, verdict, shares = LooseVerifier(rules).judge(proposal, logits)
     assert (drafted, verdict) == (draft, verify_loose(draft, rounded, near, rules))
