@@ -18,6 +18,7 @@ from lvspec_core.video.sampling import check_size
 
 DEFAULT_FPS = 25.0
 DECODE_THREADS = 4
+MAX_DAMAGES = 1000
 DAMAGE = (av.FFmpegError, ValueError)
 
 av.logging.set_level(av.logging.PANIC)
@@ -79,13 +80,16 @@ class Source:
             raise
 
     def packets(self) -> Iterator[Packet]:
-        """The packets of the video from where the file stands, an empty one at the end."""
+        """The packets of the video from where the file stands, an empty one at the end; damage between them is passed over."""
         packets = self._container.demux(self.stream)
-        while True:
+        for _ in range(MAX_DAMAGES):
             try:
-                yield next(packets)
-            except (StopIteration, *DAMAGE):
+                yield from packets
                 return
+            except av.EOFError:
+                return
+            except (IndexError, *DAMAGE):  # IndexError: PyAV does not know streams that begin in the middle of a file
+                packets = self._container.demux(self.stream)
 
     def frames(self) -> Iterator[VideoFrame]:
         """Decoded frames from where the file stands, in the order of presentation."""

@@ -58,8 +58,8 @@ def sample(timeline: Timeline, frames: int, pixels: int) -> tuple[np.ndarray, np
     """Indices and instants [frames] of what to take: the middle of each of ``frames`` equal parts of the video.
 
     Middles, not ends: they are safe from rounding where the parts are as long as the frames, and one frame is the middle one.
-    When reaching those frames would mean decoding too many of ``pixels`` each, an instant moves to the nearest key frame, at
-    most half a part away; its instant is then that key frame's.
+    When reaching those frames would mean decoding too many of ``pixels`` each, an instant moves to the nearest key frame, less
+    than half a part away; its instant is then that key frame's.
     """
     step = timeline.seconds / frames
     instants = (np.arange(frames) + 0.5) * step
@@ -72,7 +72,7 @@ def sample(timeline: Timeline, frames: int, pixels: int) -> tuple[np.ndarray, np
         (right > 0) & (instants - key_starts[right - 1] <= key_starts[np.minimum(right, len(key_starts) - 1)] - instants)
     )
     nearest = np.where(nearer_left, right - 1, right)
-    close = np.abs(key_starts[nearest] - instants) <= step / 2
+    close = np.abs(key_starts[nearest] - instants) < step / 2  # so that no two instants meet
     return np.where(close, timeline.keys[nearest], indices), np.where(close, key_starts[nearest], instants)
 
 
