@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import tempfile
 import threading
@@ -20,8 +21,8 @@ from starlette.staticfiles import StaticFiles
 
 from lvspec_core import view
 from lvspec_core.errors import UserError, VideoError
-from lvspec_core.pairs import PAIRS, pair_info
 from lvspec_core.records import Record, load_race, race_summary, save_race, to_dict
+from lvspec_core.registry import PAIRS, pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, METHOD_TITLES, METHODS, RANGES, RaceSettings
 from lvspec_core.turns import Turns
 from lvspec_core.worker import get_worker
@@ -39,12 +40,13 @@ KNOBS = {
     "draft_length": ("Draft length γ", "Tokens the draft guesses before the target checks them.", 1),
     "max_new_tokens": ("Max new tokens", "Where a lane stops if its text has not ended.", 16),
     "seed": ("Seed", "For whatever is drawn at random. Greedy decoding draws nothing.", 1),
-    "plausibility": ("LVSpec · plausibility ε", "A loose filler needs this share of the top choice’s probability.", 0.01),
-    "top_k": ("LVSpec · top k", "And must be among the target’s k best.", 1),
-    "window": ("LVSpec · window w", "Guesses after it on which the target must agree again. 0: off.", 1),
-    "entropy_gate": ("LVSpec · entropy gate", "Where the target is surer than this, nothing is loosened. 0: off.", 0.05),
-    "shift": ("LVSpec · shift s", "How far ahead a shifted word may stand. 0: off.", 1),
+    "plausibility": ("Plausibility ε", "A loose filler needs this share of the top choice’s probability.", 0.01),
+    "top_k": ("Top k", "A loose filler must be among the target’s k best.", 1),
+    "window": ("Window w", "Guesses after a loose filler on which the target must agree again. 0: off.", 1),
+    "entropy_gate": ("Entropy gate", "Where the target is surer than this, nothing is loosened. 0: off.", 0.05),
+    "shift": ("Shift s", "How far ahead a shifted word may stand. 0: off.", 1),
 }
+GENERAL = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed")
 
 
 class Board(gr.HTML):
@@ -90,20 +92,21 @@ def race_stream(path: str, settings: RaceSettings, stop: threading.Event) -> Ite
         stream.close()
 
 
-def settings_of(pair: str, question: str, methods: list[str], quantile: float | None, *knobs: float) -> RaceSettings:
-    return RaceSettings(
-        pair=pair, question=question or "", methods=tuple(methods or ()), anchor_quantile=quantile, **dict(zip(KNOBS, knobs, strict=True))
-    ).validated()
+def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, share: float, *knobs: float) -> RaceSettings:
+    """The page's inputs as settings; raises SettingsError."""
+    named = dict(zip(KNOBS, knobs, strict=True))
+    quantile = None if calibrated else share
+    return RaceSettings(pair=pair, question=question or "", methods=tuple(methods or ()), anchor_quantile=quantile, **named).validated()
 
 
-def race(request: gr.Request, path: str | None, pair: str, question: str, methods: list[str], quantile: float | None, *knobs: float):
+def race(request: gr.Request, path: str | None, pair: str, question: str, methods: list[str], *knobs: float):
     """The page's race: yields (board, download) until it is over; every error ends as one sentence on the board."""
     feed = view.Feed()
     stop = STOPS[request.session_hash] = threading.Event()
     try:
         if not path:
             raise VideoError("Choose a video first: drop a file, record one, or click a sample.")
-        settings = settings_of(pair, question, methods, quantile, *knobs)
+        settings = settings_of(pair, question, methods, *knobs)
         with TURNS.ticket() as ticket:
             place = ticket.place
             yield feed.waiting(place), gr.skip()
@@ -116,13 +119,10 @@ def race(request: gr.Request, path: str | None, pair: str, question: str, method
                     yield feed.running(batch), gr.skip()
         yield from finish(feed)
     except UserError as error:
-        gr.Warning(str(error), title="The race did not run" if not feed.records else "The race ended early")
         yield feed.failed(str(error)), gr.skip()
     except Exception as error:
         traceback.print_exc()
-        sentence = f"Something went wrong ({type(error).__name__}); the server’s log says what."
-        gr.Warning(sentence)
-        yield feed.failed(sentence), gr.skip()
+        yield feed.failed(f"Something went wrong ({type(error).__name__}); the server’s log says what."), gr.skip()
     finally:
         if STOPS.get(request.session_hash) is stop:
             del STOPS[request.session_hash]
@@ -154,7 +154,8 @@ def open_race(path: str):
     try:
         return feed.over(load_race(path))
     except UserError as error:
-        gr.Warning(str(error))
+        # Gradio's notices are HTML
+        gr.Warning(html.escape(str(error)))
         return gr.skip()
 
 
@@ -232,20 +233,16 @@ def build() -> gr.Blocks:
     with gr.Blocks(title="LVSpec Race", analytics_enabled=False, delete_cache=(3600, 6 * 3600)) as demo:
         with gr.Row(equal_height=False):
             with gr.Column(scale=3, min_width=300):
-                gr.HTML(
-                    '<div class="lv-title"><h1>LVSpec Race</h1><p>The same video, four ways to write the answer. '
-                    "See which words come for free.</p></div>"
-                )
-            with gr.Column(scale=2, min_width=300), gr.Row():
+                gr.HTML(view.TITLE.html, js_on_load=view.TITLE.script, apply_default_css=False)
+            with gr.Column(scale=2, min_width=300):
                 pair = gr.Dropdown(
-                    [(info.title, name) for name, info in PAIRS.items()], value=DEFAULTS.pair, label="Models: target and draft", scale=4
+                    [(info.title, name) for name, info in PAIRS.items()], value=DEFAULTS.pair, label="Models: target and draft"
                 )
-                theme = gr.Button("Dark / light", size="sm", elem_id="theme-toggle")
         notice = gr.Markdown(pair_notice(DEFAULTS.pair), elem_id="pair-notice", elem_classes="lv-notice")
         with gr.Row(equal_height=False):
             with gr.Column(scale=5, min_width=320):
                 video = gr.Video(
-                    label="Video", sources=["upload", "webcam"], webcam_options=gr.WebcamOptions(mirror=False), height=300, elem_id="video"
+                    label="Video", sources=["upload", "webcam"], webcam_options=gr.WebcamOptions(mirror=False), height=340, elem_id="video"
                 )
             with gr.Column(scale=7, min_width=320):
                 samples = Samples(
@@ -261,20 +258,17 @@ def build() -> gr.Blocks:
                 start = gr.Button("Race", variant="primary", elem_id="race")
                 stop = gr.Button("Stop", variant="stop", elem_id="stop")
         with gr.Accordion("Advanced", open=False, elem_id="advanced"):
-            knobs = []
-            for names in (list(KNOBS)[:5], list(KNOBS)[5:]):
-                with gr.Row():
-                    if names[0] == "plausibility":
-                        quantile = gr.Number(
-                            None,
-                            label="LVSpec · filler share",
-                            info="Share of the words, by relevance, that count as fillers. Empty: as calibrated.",
-                            minimum=0,
-                            maximum=1,
-                            step=0.05,
-                            min_width=200,
-                        )
-                    knobs += [knob(name) for name in names]
+            with gr.Row(elem_classes="lv-knobs"):
+                knobs = [knob(name) for name in GENERAL]
+            gr.Markdown("LVSpec’s own", elem_classes="lv-notice")
+            with gr.Row(elem_classes="lv-knobs"):
+                calibrated = gr.Checkbox(
+                    True, label="Threshold as calibrated", info="The pair’s own, as measured. Untick to choose the share of fillers."
+                )
+                share = gr.Slider(
+                    0, 1, 0.5, step=0.05, label="Share of fillers", info="Of all words, by relevance to the video: these may be verified loosely."
+                )
+                knobs += [knob(name) for name in KNOBS if name not in GENERAL]
         strip = FilmStrip(
             {"state": "empty"}, html_template=view.STRIP.html, js_on_load=view.STRIP.script, apply_default_css=False, elem_id="strip"
         )
@@ -292,7 +286,7 @@ def build() -> gr.Blocks:
         hidden = {"show_progress": "hidden", "api_visibility": "private"}
         start.click(
             race,
-            [video, pair, question, methods, quantile, *knobs],
+            [video, pair, question, methods, calibrated, share, *knobs],
             [board, download],
             js="(...inputs) => { window.lvspecStarting?.(); return inputs; }",
             concurrency_limit=None,
@@ -303,7 +297,6 @@ def build() -> gr.Blocks:
         pair.change(pair_notice, pair, notice, **hidden)
         gr.on([video.change, knobs[0].release], show_strip, [video, knobs[0]], strip, trigger_mode="always_last", concurrency_limit=8, **hidden)
         opening.upload(open_race, opening, board, **hidden)
-        theme.click(None, js="() => { window.lvspecTheme(); }", api_visibility="private")
         build_api()
     return demo
 
@@ -321,30 +314,58 @@ def build_api() -> None:
     trigger.click(api_film_strip, [file, frames], answer, api_name="film_strip", concurrency_limit=8)
 
 
-# a file of its own: Gradio rewrites the rules of its css argument and loses shorthands that hold a variable
-HEAD = """<link rel="stylesheet" href="view/page.css"><script>
-(() => {
-  const wanted = localStorage.getItem("lvspec-theme");
-  const set = (dark) => document.body.classList.toggle("dark", dark);
-  if (wanted) document.addEventListener("DOMContentLoaded", () => set(wanted === "dark"));
-  window.lvspecTheme = () => { const dark = !document.body.classList.contains("dark"); set(dark); localStorage.setItem("lvspec-theme", dark ? "dark" : "light"); };
-})();
-</script>"""
+# files of our own: Gradio rewrites the rules of its css argument and loses shorthands that hold a variable
+HEAD = '<link rel="stylesheet" href="view/page.css"><script src="view/theme.js"></script>'
 
 
-def stylesheet(request: Request) -> Response:
-    return Response(view.stylesheet(), media_type="text/css", headers={"Cache-Control": "no-cache"})
+def page_file(request: Request) -> Response:
+    """The stylesheet and the script that the page's head names."""
+    style = request.url.path.endswith(".css")
+    text, kind = (view.stylesheet(), "text/css") if style else (view.theme_script(), "text/javascript")
+    return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
 
 
 def launch_options() -> dict:
     """What the page needs from its server: nothing on it comes from another host."""
     fonts = ["Segoe UI", "Roboto", "Noto Sans", "Helvetica Neue", "Arial", "system-ui", "sans-serif"]
     mono = ["ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "Consolas", "Liberation Mono", "monospace"]
-    routes = [Mount("/plotly", StaticFiles(directory=view.plotly_folder())), Route("/view/page.css", stylesheet)]
+    routes = [Mount("/plotly", StaticFiles(directory=view.plotly_folder())), Route("/view/page.css", page_file), Route("/view/theme.js", page_file)]
     if SAMPLES:
         routes.append(Mount("/samples", StaticFiles(directory=SAMPLES[0].path.parent)))
     return {
-        "theme": gr.themes.Base(primary_hue="sky", neutral_hue="slate", radius_size="md", font=fonts, font_mono=mono),
+        "theme": gr.themes.Base(primary_hue="sky", neutral_hue="zinc", radius_size="md", font=fonts, font_mono=mono).set(
+            button_primary_background_fill="#0067a3",
+            button_primary_background_fill_hover="#00527f",
+            button_primary_background_fill_dark="#0b79b8",
+            button_primary_background_fill_hover_dark="#1187c9",
+            button_primary_text_color="#ffffff",
+            button_cancel_background_fill="#b3261e",
+            button_cancel_background_fill_hover="#8f1d17",
+            button_cancel_background_fill_dark="#b3261e",
+            button_cancel_background_fill_hover_dark="#c9372e",
+            button_cancel_text_color="#ffffff",
+            button_cancel_text_color_dark="#ffffff",
+            checkbox_background_color_selected="#0067a3",
+            checkbox_background_color_selected_dark="#0b79b8",
+            body_background_fill="#ffffff",
+            body_background_fill_dark="#121518",
+            block_background_fill_dark="#1a1e22",
+            block_border_color_dark="#30363d",
+            input_background_fill="#f6f7f8",
+            input_background_fill_dark="#121518",
+            block_label_text_color="#596270",
+            block_title_text_color="#596270",
+            block_label_text_color_dark="#a3acb8",
+            block_title_text_color_dark="#a3acb8",
+            block_info_text_color="#596270",
+            block_info_text_color_dark="#a3acb8",
+            checkbox_label_background_fill="#f0f2f4",
+            checkbox_label_background_fill_hover="#e6e9ec",
+            checkbox_label_background_fill_selected="#e6f1f8",
+            checkbox_label_background_fill_dark="#22272c",
+            checkbox_label_background_fill_hover_dark="#2a3036",
+            checkbox_label_background_fill_selected_dark="#173040",
+        ),
         "head": HEAD,
         "app_kwargs": {"routes": routes},
         "allowed_paths": [str(SAMPLES[0].path.parent)] if SAMPLES else [],

@@ -5,7 +5,7 @@ and one value that changes (:class:`Feed`), and serves plotly.js under the addre
 """
 
 from lvspec_core.view.feed import Feed
-from lvspec_core.view.parts import BOARD, SAMPLES, STRIP, plotly_folder, stylesheet
+from lvspec_core.view.parts import BOARD, SAMPLES, STRIP, TITLE, plotly_folder, stylesheet, theme_script
 from lvspec_core.view.samples import Sample, read_samples
 
-__all__ = ["BOARD", "SAMPLES", "STRIP", "Feed", "Sample", "plotly_folder", "read_samples", "stylesheet"]
+__all__ = ["BOARD", "SAMPLES", "STRIP", "TITLE", "Feed", "Sample", "plotly_folder", "read_samples", "stylesheet", "theme_script"]

@@ -28,12 +28,18 @@ class Part:
 
 BOARD = Part("board.html", ("dom.js", "model.js", "lane.js", "tips.js", "chart.js", "replay.js", "board.js"))
 STRIP = Part("strip.html", ("dom.js", "strip.js"))
+TITLE = Part("title.html", ("title.js",))
 SAMPLES = Part("samples.html", ("dom.js", "samples.js"))
 
 
 def stylesheet() -> str:
     """The CSS of all parts and of the page around them."""
     return "\n".join(_read(name) for name in ("theme.css", "board.css", "page.css"))
+
+
+def theme_script() -> str:
+    """Puts the visitor's choice of light or dark in place before anything is drawn."""
+    return _read("theme.js")
 
 
 def plotly_folder() -> Path:

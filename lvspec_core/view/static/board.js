@@ -51,27 +51,41 @@ const words = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 function say(now, figures) {
   const best = [...figures].filter(([name, each]) => name !== "ar" && each.decode).sort((one, other) => other[1].decode - one[1].decode)[0];
   const title = best && METHODS[best[0]] ? METHODS[best[0]].title : "";
-  const parts = page.race.prefill.map((part) => `${part.part} ${secondsText(part.seconds)}`).join("  ·  ");
+  const prefill = prefillText();
   const lines = {
     empty: ["Pick a clip or drop a video, then press Race.", "The same video and question go to all lanes; each writes the answer its own way, on a clock of its own."],
     waiting: page.place > 0 ? [`Waiting: ${words(page.place, "race")} before yours.`, "Races run one at a time, so that no lane takes another’s time. Yours starts by itself."] : ["Starting …", "Reading the video and waking the models."],
-    prefill: ["Prefill: the models read the video and the question.", parts || "Reading the video …"],
-    running: [best ? `${title} ${best[1].decode >= 1.02 ? "leads with" : "is at"} ${digits(best[1].decode, "×")}` : "Racing", parts],
-    stopped: ["Stopped. What was written so far is kept.", parts],
+    prefill: ["Prefill: the models read the video and the question.", prefill || "Reading the video …"],
+    running: [best ? `${title} ${best[1].decode >= 1.02 ? "leads with" : "is at"} ${digits(best[1].decode, "×")}` : "Racing", prefill],
+    stopped: ["Stopped. What was written so far is kept.", prefill],
     failed: [page.message || "The race failed.", "Nothing else is lost: change the input or the settings and race again."],
-    finished: finishLines(best, title, figures, parts),
+    finished: finishLines(best, title, figures, prefill),
   }[now];
   setText(headline, lines[0]);
   setText(detail, lines[1] || " ");
+  const parts = page.race.prefill.map((part) => `${part.part}: ${secondsText(part.seconds)}`).join("\n");
+  if (parts) setAttribute(detail, "data-tip", parts);
+  else detail.removeAttribute("data-tip");
 }
 
-function finishLines(best, title, figures, parts) {
+// The prefill by model; its parts are the detail's tip.
+function prefillText() {
+  const sums = new Map();
+  for (const part of page.race.prefill) {
+    const model = part.part.split(" · ").pop();
+    sums.set(model, (sums.get(model) || 0) + part.seconds);
+  }
+  const list = [...sums].map(([model, seconds]) => `${model} ${secondsText(seconds)}`);
+  return list.length ? `Prefill: ${list.join(", ")}` : "";
+}
+
+function finishLines(best, title, figures, prefill) {
   const ar = figures.get("ar");
-  if (!best || !ar || !ar.rate) return ["Finished.", parts];
+  if (!best || !ar || !ar.rate) return ["Finished.", prefill];
   const one = best[1];
   const free = page.race.lanes.get(best[0]).all.filter((token) => token.verdict === "loose" || token.verdict === "shifted").length;
-  const gift = free ? ` ${words(free, "word")} came for free.` : "";
-  return [`${title} wrote ${digits(one.rate)} tokens a second, AR ${digits(ar.rate)}: ${digits(one.decode, "×")} as fast.${gift}`, parts];
+  const gift = free ? ` ${free} of its ${one.tokens} tokens came for free.` : "";
+  return [`${title} was ${digits(one.decode, "×")} as fast as AR.${gift}`, prefill];
 }
 
 function drawBar(now) {
@@ -94,7 +108,7 @@ const ROWS = [
   ["Guesses accepted", FIGURES[3][2], (one) => percent(one.acceptance)],
   ["Prefill", "Seconds until the first token could be written: the parts of the prefill that this lane needs.", (one) => secondsText(one.prefill)],
   ["Decoding", "Seconds on this lane's own clock.", (one) => secondsText(one.seconds)],
-  ["Text", "Token ids compared with AR's.", (one, name) => (name === "ar" ? "the reference" : one.same === null ? "–" : one.same ? "identical" : `differs from ${one.differsAt + 1}`)],
+  ["Text against AR", "Token ids compared with AR's: the same from first to last, or different from this token on.", (one, name) => (name === "ar" || one.same === null ? "–" : one.same ? "same" : `≠ at ${one.differsAt + 1}`)],
 ];
 
 function drawTable(figures) {
@@ -108,7 +122,7 @@ function drawTable(figures) {
     return h("tr", {}, h("th", { scope: "row", "data-tip": tip, tabindex: 0 }, label), ...cells.map((cell, index) => h("td", { class: best && numbers[index] === top ? "best" : null }, cell)));
   });
   const kinds = KINDS.map((kind) => h("tr", { class: kind === KINDS[0] ? "first-kind" : null },
-    h("th", { scope: "row", "data-tip": KEY[kind][1], tabindex: 0 }, h("span", { class: `lv-swatch tk k-${kind}${kind === "anchor" ? " anchor" : ""}`, "aria-hidden": "true" }, "word"), KEY[kind][0]),
+    h("th", { scope: "row", "data-tip": KEY[kind][1], tabindex: 0 }, h("span", { class: `lv-swatch tk k-${kind}${kind === "anchor" ? " anchor" : ""}`, "aria-hidden": "true" }, "Ab"), KEY[kind][0]),
     ...names.map((name) => h("td", {}, String(countsAt(page.race.lanes.get(name), null)[kind])))));
   table.replaceChildren(h("thead", {}, head), h("tbody", {}, ...rows, ...kinds));
 }
@@ -128,6 +142,7 @@ function draw() {
   const figures = new Map();
   for (const [name, dom] of lanes) figures.set(name, drawLane(dom, race, race.lanes.get(name) || laneOf(newRace(null), name), page.t, scale));
   setAttribute(board, "data-state", now);
+  toggle(board, "stale", Boolean(page.stale));
   document.documentElement.dataset.race = ["waiting", "prefill", "running"].includes(now) ? "on" : "off";
   const over = ["finished", "stopped"].includes(now) || (now === "failed" && raceSeconds(race) > 0);
   if (page.t === null) say(now, figures);
@@ -144,21 +159,22 @@ function draw() {
 function receive(value) {
   if (!value) return;
   const feed = JSON.parse(value[0]);
-  if (feed.race !== page.race.id) {
+  // what stands on the board stays until the new race has something to show
+  if (feed.race !== page.race.id && feed.records.length) {
     page.race = newRace(feed.race);
     page.t = null;
   }
   page.state = feed.state;
   page.message = feed.message || "";
   page.place = feed.place || 0;
-  takeRecords(page.race, feed.at || 0, feed.records || []);
+  page.stale = feed.race !== page.race.id && page.state !== "failed";
+  if (feed.records.length) takeRecords(page.race, feed.at, feed.records);
   schedule();
 }
 
 // The page answers a click on Race at once; the server's first word follows.
 window.lvspecStarting = () => {
-  page.race = newRace("starting");
-  Object.assign(page, { state: "waiting", place: 0, message: "", t: null });
+  Object.assign(page, { state: "waiting", place: 0, message: "", t: null, stale: true });
   schedule();
   const top = board.getBoundingClientRect().top;
   if (top > window.innerHeight * 0.55 || top < 0) board.scrollIntoView({ behavior: "smooth", block: "start" });

@@ -33,7 +33,7 @@ function chartFigure(race, t, narrow) {
   return {
     traces,
     layout: {
-      margin: { l: 44, r: narrow ? 84 : 120, t: 12, b: 44 },
+      margin: { l: 44, r: narrow ? 66 : 76, t: 12, b: 44 },
       height: narrow ? 240 : 290,
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
@@ -58,7 +58,7 @@ function endLabels(drawn, highest) {
     const height = Math.max(y * pixels, floor);
     floor = height + 16;
     const title = (METHODS[lane.name] || { title: "other" }).title;
-    return { x, y, text: `${title} ${digits(y, "×")}`, showarrow: false, xanchor: "left", xshift: 6, yshift: height - y * pixels, font: { size: 12, color: css(`--lane-${lane.name}`) || css("--lv-muted") } };
+    return { x, y, text: title, showarrow: false, xanchor: "left", xshift: 6, yshift: height - y * pixels, font: { size: 12, color: css(`--lane-${lane.name}`) || css("--lv-muted") } };
   });
 }
 

@@ -30,6 +30,7 @@ function buildLane(name, onPick) {
   dom.track = svg("svg", { class: "lv-track", viewBox: "0 0 280 40", preserveAspectRatio: "none", "aria-hidden": "true" }, dom.area, dom.line);
   dom.clock = h("span", { class: "lv-clock" }, "");
   dom.text = h("div", { class: "lv-text", tabindex: 0, role: "region", "aria-label": `Text of ${method.title}` });
+  dom.error = h("p", { class: "lv-error", hidden: true });
   dom.pick = h("button", { class: "lv-pick", type: "button", "aria-label": `Show the text of ${method.title}`, onclick: () => onPick(name) });
   const figures = FIGURES.map(([id, label, tip]) => {
     dom.figures[id] = h("dd", {}, "–");
@@ -38,7 +39,7 @@ function buildLane(name, onPick) {
   const keys = KINDS.map((kind) => {
     dom.counts[kind] = h("span", { class: "lv-count" }, "0");
     dom.keys[kind] = h("li", { class: "lv-key", "data-kind": kind, "data-tip": KEY[kind][1], tabindex: 0 },
-      h("span", { class: `lv-swatch tk k-${kind}${kind === "anchor" ? " anchor" : ""}`, "aria-hidden": "true" }, "word"),
+      h("span", { class: `lv-swatch tk k-${kind}${kind === "anchor" ? " anchor" : ""}`, "aria-hidden": "true" }, "Ab"),
       h("span", { class: "lv-label" }, KEY[kind][0]), dom.counts[kind]);
     return dom.keys[kind];
   });
@@ -48,7 +49,7 @@ function buildLane(name, onPick) {
     h("div", { class: "lv-speed" }, dom.big, h("span", { class: "lv-unit", "data-tip": DECODE_TIP, tabindex: 0 }, name === "ar" ? "the reference" : "decoding speedup")),
     dom.track, dom.clock);
   dom.body = h("div", { class: "lv-body" },
-    h("dl", { class: "lv-figures" }, ...figures), h("ul", { class: "lv-keys", "aria-label": "How the words got in" }, ...keys), dom.text);
+    h("dl", { class: "lv-figures" }, ...figures), h("ul", { class: "lv-keys", "aria-label": "How the words got in" }, ...keys), dom.error, dom.text);
   dom.root = h("article", { class: `lv-lane lane-${METHODS[name] ? name : "other"}`, "data-lane": name }, dom.head, dom.body);
   return dom;
 }
@@ -63,16 +64,18 @@ function drawLane(dom, race, lane, t, scale) {
   setText(dom.figures.total, lane.name === "ar" && figures.tokens ? "1.00×" : digits(figures.total, "×"));
   setText(dom.figures.perRound, digits(figures.perRound));
   setText(dom.figures.acceptance, percent(figures.acceptance));
-  setText(dom.figures.rounds, String(figures.rounds));
-  setText(dom.figures.tokens, String(figures.tokens));
+  setText(dom.figures.rounds, figures.rounds ? String(figures.rounds) : "–");
+  setText(dom.figures.tokens, figures.rounds ? String(figures.tokens) : "–");
   const over = figures.finish && !stopped && !failed;
   setText(dom.clock, figures.rounds ? `${figures.tokens} tokens in ${secondsText(figures.seconds)}` : " ");
   toggle(dom.root, "over", Boolean(over));
   toggle(dom.root, "failed", failed);
   for (const kind of KINDS) {
-    setText(dom.counts[kind], String(counts[kind]));
-    toggle(dom.keys[kind], "none", !counts[kind]);
+    setText(dom.counts[kind], figures.rounds ? String(counts[kind]) : "");
+    toggle(dom.keys[kind], "none", Boolean(figures.rounds) && !counts[kind]);
   }
+  show(dom.error, failed);
+  setText(dom.error, figures.error || "");
   drawBadge(dom, lane, figures);
   drawTrack(dom, lane, t, scale);
   drawText(dom, lane, t, figures);
@@ -139,7 +142,10 @@ function drawText(dom, lane, t, figures) {
     dom.ghosts = h("span", { class: "lv-ghosts", "aria-hidden": "true" }, ...ghosts);
     dom.text.append(dom.ghosts);
   }
+  // while words come, the newest stays in sight; once all are there, reading starts at the top
   if (follow && (grew || dom.ghosts)) dom.text.scrollTop = dom.text.scrollHeight;
+  if (figures.finish && t === null && dom.read !== lane) dom.text.scrollTop = 0;
+  dom.read = figures.finish && t === null ? lane : null;
 }
 
 // The space before a word stays outside its tint, so that a chip never looks wider than its word.
@@ -148,7 +154,7 @@ function tokenNodes(token, index) {
   const lead = token.text.slice(0, token.text.length - token.text.trimStart().length);
   const classes = `tk k-${kindOf(token)} v-${token.verdict}${token.anchor ? " anchor" : ""}${word ? "" : " special"}`;
   const chip = h("span", { class: classes, "data-index": index }, word || (token.text ? token.text : "end"));
-  return lead && word ? [document.createTextNode(lead), chip] : [chip];
+  return lead && word && index ? [document.createTextNode(lead), chip] : [chip];
 }
 
 // In a replay: the guesses of the round under way in grey, those that the round before lost struck out.

@@ -145,7 +145,8 @@ function figuresAt(race, lane, t) {
       figures.differsAt = compared.at;
     }
   }
-  if (end && end.finish !== "failed") {
+  if (figures.finish === "failed") Object.assign(figures, { decode: null, total: null, same: null, differsAt: null, prefill: prefillSeconds(race, lane.name) });
+  else if (end) {
     figures.rate = end.tokens_per_second || figures.rate;
     figures.perRound = end.mean_accepted_length || figures.perRound;
     figures.acceptance = end.acceptance_rate;

@@ -46,12 +46,14 @@ function buildTips(board, laneFor) {
   }
   const target = (event) => event.target.closest?.("[data-tip], .lv-text .tk[data-index]");
 
-  board.addEventListener("mouseover", (event) => {
+  // moves of the pointer only: words that stream past beneath it must not open tips
+  board.addEventListener("pointermove", (event) => {
     const node = target(event);
+    if (event.pointerType !== "mouse" || node === owner) return;
     if (node) open(node);
-    else if (owner && !tip.contains(event.target)) close();
+    else if (owner) close();
   });
-  board.addEventListener("mouseleave", close);
+  board.addEventListener("pointerleave", close);
   board.addEventListener("focusin", (event) => { const node = target(event); if (node) open(node); });
   board.addEventListener("focusout", close);
   board.addEventListener("click", (event) => { const node = target(event); if (node) open(node); });

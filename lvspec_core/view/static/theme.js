@@ -1,0 +1,20 @@
+// Light or dark: the visitor's choice if there is one, else the system's, which Gradio follows by itself.
+(() => {
+  const wanted = localStorage.getItem("lvspec-theme");
+  const dark = () => document.body.classList.contains("dark");
+  const set = (on) => document.body.classList.toggle("dark", on);
+  const apply = () => { if (wanted && dark() !== (wanted === "dark")) set(wanted === "dark"); };
+  document.addEventListener("DOMContentLoaded", () => {
+    apply();
+    // Gradio sets the system's theme once more while it starts
+    const observer = new MutationObserver(apply);
+    observer.observe(document.body, { attributes: true, attributeFilter: ["class"] });
+    setTimeout(() => observer.disconnect(), 3000);
+    window.lvspecTheme.toggle = () => {
+      observer.disconnect();
+      set(!dark());
+      localStorage.setItem("lvspec-theme", dark() ? "dark" : "light");
+    };
+  });
+  window.lvspecTheme = { dark, toggle: () => {} };
+})();
