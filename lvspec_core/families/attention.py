@@ -41,7 +41,7 @@ def watched_sdpa(module, query, key, value, attention_mask, scaling=None, dropou
     mixed = scaled_dot_product_attention(grouped, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scaling, is_causal=causal)
     if watch is not None and watch.wants(module.layer_idx):
         watch.see(module.layer_idx, attention_weights(grouped, key, attention_mask, scaling))
-    return mixed.view(1, heads, rows, dim).transpose(1, 2), None
+    return mixed.reshape(1, heads, rows, dim).transpose(1, 2), None
 
 
 def attention_weights(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, scaling: float) -> torch.Tensor:
