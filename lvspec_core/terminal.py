@@ -312,11 +312,12 @@ def follow(batches: Iterable[list[Record]], console: Console) -> RaceView:
                 for part in batch
                 if part.type == "prefill"
             ]
-            if status is None and time.monotonic() - told >= TELL_SECONDS and view.lanes:
+            words = any(lane.tokens for lane in view.lanes.values())
+            if status is None and words and time.monotonic() - told >= TELL_SECONDS:
                 told = time.monotonic()
                 news.append(view.progress())
             if status is not None:
-                status.update(view.progress() if any(lane.tokens for lane in view.lanes.values()) else (news or ["prefill"])[-1])
+                status.update(view.progress() if words else (news or ["prefill"])[-1])
             else:
                 for line in news:
                     console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from lvspec_core.errors import PairError
-from lvspec_core.records import End, LaneEnd, Round, Start
+from lvspec_core.records import End, LaneEnd, Round, Start, load_race, save_race
 from lvspec_core.settings import METHODS, RaceSettings
 from lvspec_core.worker import RaceWorker
 
@@ -27,7 +27,7 @@ def ids(records) -> dict[str, tuple[int, ...]]:
     return {record.lane: record.token_ids for record in records if isinstance(record, LaneEnd)}
 
 
-def test_a_race_through_the_worker_is_the_race_itself(worker, random_pair, make_clip):
+def test_a_race_through_the_worker_is_the_race_itself(worker, random_pair, make_clip, tmp_path):
     from lvspec_core.race import run_race
 
     records = [record for batch in worker.race("clip.mp4", SETTINGS) for record in batch]
@@ -36,6 +36,7 @@ def test_a_race_through_the_worker_is_the_race_itself(worker, random_pair, make_
     assert records[0].environment["threads"] == 1
     assert ids(records) == ids(run_race(random_pair, make_clip(4), SETTINGS))
     assert set(ids(records)) == set(METHODS)
+    assert load_race(save_race(records, tmp_path / "race.jsonl")) == records
 
 
 def test_closing_after_the_first_words_leaves_nothing_behind(worker):
