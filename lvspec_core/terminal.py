@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import time
 from collections.abc import Iterable
@@ -108,8 +109,9 @@ class RaceView:
     def live(self, width: int, height: int) -> RenderableType:
         """The race as it stands, no higher than ``height`` lines: lanes side by side where they fit, their newest words shown."""
         head = self._head()
-        per_row = max(1, min(len(self.lanes) or 1, width // LANE_WIDTH))
-        rows = -(-len(self.lanes) // per_row) if self.lanes else 1
+        count = max(1, len(self.lanes))
+        rows = math.ceil(count / max(1, width // LANE_WIDTH))
+        per_row = math.ceil(count / rows)
         lane_height = max(LOWEST_LANE, (height - len(head) - 3) // rows)
         lanes = [self._panel(lane, width // per_row, lane_height) for lane in self.lanes.values()]
         return Group(*head, Columns(lanes, padding=0, expand=False), self._legend(meanings=False))
@@ -242,7 +244,10 @@ class RaceView:
         text = Text()
         for token in lane.tokens:
             piece = plain_text(token.text)
-            text.append(piece if text else piece.lstrip(), style=style(token))
+            word = piece.lstrip()
+            # a mark belongs to the word, not to the space before it
+            text.append(piece[: len(piece) - len(word)] if text else "")
+            text.append(word, style=style(token))
         return text
 
     def _legend(self, meanings: bool) -> Text:
