@@ -21,6 +21,8 @@ QUESTIONS = (
     "Please describe what you see.",
 )
 
+SHORT_QUESTION = "Describe the video in short."  # answered by the facts alone
+
 # Free slots: the options of each, "" = say nothing, with their weights. Some are close to even, so that two models may
 # well prefer different words; others have a clear favourite.
 EVEN3, EVEN4, EVEN5, HALF = (34, 33, 33), (25, 25, 25, 25), (20, 20, 20, 20, 20), (50, 50)
@@ -107,6 +109,18 @@ def write_caption(scene: Scene, rng: np.random.Generator) -> list[Word]:
     for index, thing in enumerate(scene.things):
         _thing(out, thing, first=index == 0)
     _closing(out)
+    return out.words
+
+
+def write_short(scene: Scene) -> list[Word]:
+    """The answer to SHORT_QUESTION: the fact words alone, count and background first, then thing by thing."""
+    out = _Writer(np.random.default_rng(0))
+    out.fact("count", scene.facts()["count"][0])
+    out.fact("background", scene.background)
+    for thing in scene.things:
+        for attribute in ("size", "colour", "shape", "place", "motion"):
+            out.fact(attribute, getattr(thing, attribute))
+    out.say(".")
     return out.words
 
 
@@ -229,6 +243,6 @@ def vocabulary() -> list[str]:
         words.update(dict.fromkeys(attribute_words))
     words.update(dict.fromkeys(noun + "s" for noun in FREE["noun"][0]))
     words.update(dict.fromkeys(("a", "the", "The", "scene", "user", "assistant")))
-    for question in QUESTIONS:
+    for question in (*QUESTIONS, SHORT_QUESTION):
         words.update(dict.fromkeys(question.replace(".", "").replace("?", "").split()))
     return list(words)

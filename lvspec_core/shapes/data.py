@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from lvspec_core.shapes.captions import QUESTIONS, Word, write_caption
+from lvspec_core.shapes.captions import QUESTIONS, SHORT_QUESTION, Word, write_caption, write_short
 from lvspec_core.shapes.models import SIDE
 from lvspec_core.shapes.render import render
 from lvspec_core.shapes.scene import Scene, sample_scene
@@ -48,17 +48,19 @@ def frame_shares(frames: int, rng: np.random.Generator) -> np.ndarray:
 def patchify(frames: np.ndarray, mean: np.ndarray, std: np.ndarray, noise: torch.Tensor | None = None) -> torch.Tensor:
     """uint8 [B, T, H, W, 3] -> float [B, N, 1176], equal to the video processor's patches.
 
-    ``noise``: added to the pixels before they are scaled, [B, 1, H, W, 3] in units of 1/255.
+    ``noise``: added to the pixels before they are scaled, in units of 1/255, laid out as patches of one frame:
+    [B, 1, patches of a frame, 3, 1, PATCH * PATCH].
     """
     batch, count, height, width, _ = frames.shape
-    pixels = torch.from_numpy(frames).float()
-    if noise is not None:
-        pixels.add_(noise).clamp_(0, 255)
-    scale = torch.tensor(1 / (255.0 * std), dtype=torch.float32)
-    pixels.mul_(scale).sub_(torch.tensor(mean / std, dtype=torch.float32))
     rows, columns = height // PATCH, width // PATCH
-    pixels = pixels.view(batch, count // TEMPORAL, TEMPORAL, rows // MERGE, MERGE, PATCH, columns // MERGE, MERGE, PATCH, 3)
-    return pixels.permute(0, 1, 3, 6, 4, 7, 9, 2, 5, 8).reshape(batch, count // TEMPORAL * rows * columns, -1)
+    patches = torch.from_numpy(frames).view(
+        batch, count // TEMPORAL, TEMPORAL, rows // MERGE, MERGE, PATCH, columns // MERGE, MERGE, PATCH, 3
+    )
+    patches = patches.permute(0, 1, 3, 6, 4, 7, 9, 2, 5, 8).reshape(batch, count // TEMPORAL, rows * columns, 3, TEMPORAL, PATCH * PATCH)
+    scale = torch.tensor(1 / (255.0 * std), dtype=torch.float32)[:, None, None]
+    shift = torch.tensor(-mean / std, dtype=torch.float32)[:, None, None]
+    pixels = patches.float().mul_(scale).add_(shift if noise is None else noise * scale + shift)
+    return pixels.view(batch, count // TEMPORAL * rows * columns, -1)
 
 
 class BatchMaker:
@@ -103,7 +105,7 @@ class BatchMaker:
         seconds = float(rng.uniform(2.0, 8.0))
         shares = frame_shares(frames, rng)
         scenes = [sample_scene(rng) for _ in range(size)]
-        captions = [write_caption(scene, rng) for scene in scenes]
+        captions = [write_short(scene) if question == SHORT_QUESTION else write_caption(scene, rng) for scene in scenes]
         pixels = np.stack([render(scene, shares, SIDE) for scene in scenes])
         length = max(map(len, captions)) + 1
         ids = torch.zeros(size, length, dtype=torch.long)
@@ -118,8 +120,8 @@ class BatchMaker:
 
 
 def _noise(size: int, rng: np.random.Generator) -> torch.Tensor:
-    """What a camera and a codec do to a clip: a brightness offset and a little pixel noise, [size, 1, SIDE, SIDE, 3]."""
+    """What a camera and a codec do to a clip: a brightness offset and a little pixel noise, as :func:`patchify` adds it."""
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
-    strength = torch.rand(size, 1, 1, 1, 1, generator=generator) * 4
-    offset = torch.randn(size, 1, 1, 1, 1, generator=generator) * 4
-    return torch.randn(size, 1, SIDE, SIDE, 3, generator=generator) * strength + offset
+    shape = (size, 1, 1, 1, 1, 1)
+    strength, offset = torch.rand(shape, generator=generator) * 4, torch.randn(shape, generator=generator) * 4
+    return torch.randn(size, 1, (SIDE // PATCH) ** 2, 3, 1, PATCH**2, generator=generator) * strength + offset
