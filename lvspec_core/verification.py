@@ -81,19 +81,28 @@ def verify_strict(draft: Sequence[int], choices: Sequence[int]) -> Verdict:
     return _verdict(["exact"] * accepted, draft, choices)
 
 
-def verify_loose(draft: Sequence[int], scores: Scores, relevance: Sequence[float], rules: Rules, said: Collection[int] = ()) -> Verdict:
+def verify_loose(
+    draft: Sequence[int],
+    scores: Scores,
+    relevance: Sequence[float],
+    rules: Rules,
+    said: Collection[int] = (),
+    insertions: Collection[int] = (),
+) -> Verdict:
     """LVSpec [ours where METHOD says so]: anchors strictly, fillers loosely, shifts tolerated.
 
     At a mismatch the draft token may still enter
 
-    * *loose*: its position is a filler, the target finds it plausible, hesitates itself (entropy gate) and agrees again on
-      the next ``window`` draft tokens;
-    * *shifted*: the draft inserted up to ``shift`` tokens before what the target wants. The proof is the target's own: after
-      them it still makes the same choice. Had they taken its place, it would go on instead. They must be plausible or
-      fillers, and may not repeat an anchor; the delayed choice itself is then matched strictly, so that it is never lost.
+    * *loose*: its position is a filler (or both its token and the target's are known ``insertions``), the target finds it
+      plausible, hesitates itself (entropy gate) and agrees again on the next ``window`` draft tokens;
+    * *shifted*, inserted: the draft puts up to ``shift`` tokens before what the target wants. The proof is the target's own:
+      after them it still makes the same choice. Had they taken its place, it would go on instead. They must be plausible or
+      fillers, and may not repeat an anchor; the delayed choice itself is then matched strictly, so that it is never lost;
+    * *shifted*, dropped: the target would first insert a known insertion, and the draft's token is the target's own best
+      choice once insertions are set aside.
 
     Where several of these apply, the way that accepts most is taken: so loosening a knob never shortens a round.
-    ``said``: anchors of the text just before, which no insertion may repeat.
+    ``said``: anchors of the text just before, which no insertion may repeat. ``insertions``: see :func:`find_insertions`.
     """
     count = len(draft)
     best: dict[int, list[str]] = {}
@@ -110,20 +119,35 @@ def verify_loose(draft: Sequence[int], scores: Scores, relevance: Sequence[float
         if draft[position] == scores.choices[position]:
             return ["exact", *follow(position + 1)]
         ways: list[list[str]] = [[]]
-        if _loose(position, draft, scores, relevance, rules):
+        if _loose(position, draft, scores, relevance, rules, insertions):
             ways.append(["loose", *follow(position + 1)])
         delay = _delay(position, draft, scores, relevance, rules, said)
         if delay:
             then = position + delay
             settled = then < count and draft[then] == scores.choices[then]
             ways.append(["shifted"] * delay + (follow(then) if settled else []))
+        if _dropped(position, draft, scores, rules, insertions):
+            ways.append(["shifted", *follow(position + 1)])
         return max(ways, key=len)
 
     return _verdict(follow(0), draft, scores.choices)
 
 
-def _loose(position: int, draft: Sequence[int], scores: Scores, relevance: Sequence[float], rules: Rules) -> bool:
-    if relevance[position] >= rules.threshold or not scores.plausible(position, draft[position], rules):
+def find_insertions(draft: Sequence[int], scores: Scores, rules: Rules) -> set[int]:
+    """Draft tokens that proved to be mere insertions: something the target found plausible in their place, it chooses right
+    after them. So they left the slot open ("a rather small": "small" was possible before "rather" and is the choice after it)."""
+    return {
+        draft[place]
+        for place in range(len(draft))
+        if draft[place] != scores.choices[place + 1]
+        and scores.plausible(place, draft[place], rules)
+        and scores.plausible(place, scores.choices[place + 1], rules)
+    }
+
+
+def _loose(position, draft, scores: Scores, relevance, rules: Rules, insertions: Collection[int]) -> bool:
+    known = draft[position] in insertions and scores.choices[position] in insertions and rules.shift > 0
+    if (relevance[position] >= rules.threshold and not known) or not scores.plausible(position, draft[position], rules):
         return False
     if rules.entropy_gate > 0 and scores.entropy(position) < rules.entropy_gate:
         return False
@@ -132,7 +156,7 @@ def _loose(position: int, draft: Sequence[int], scores: Scores, relevance: Seque
     return rules.window == 0 or (len(after) > 0 and all(draft[place] == scores.choices[place] for place in after))
 
 
-def _delay(position: int, draft: Sequence[int], scores: Scores, relevance: Sequence[float], rules: Rules, said: Collection[int]) -> int:
+def _delay(position, draft, scores: Scores, relevance, rules: Rules, said: Collection[int]) -> int:
     """By how many tokens the draft delays the target's choice at this position; 0 if it does not, or not allowedly."""
     wanted = scores.choices[position]
     for delay in range(1, rules.shift + 1):
@@ -145,6 +169,13 @@ def _delay(position: int, draft: Sequence[int], scores: Scores, relevance: Seque
         if scores.choices[place + 1] == wanted:
             return delay
     return 0
+
+
+def _dropped(position, draft, scores: Scores, rules: Rules, insertions: Collection[int]) -> bool:
+    """Whether the target would only insert something before saying what the draft says."""
+    if rules.shift == 0 or scores.choices[position] not in insertions or not scores.plausible(position, draft[position], rules):
+        return False
+    return next((token for token in scores.top_ids[position] if token not in insertions), None) == draft[position]
 
 
 def _verdict(kinds: list[str], draft: Sequence[int], choices: Sequence[int]) -> Verdict:
@@ -163,11 +194,12 @@ class StrictVerifier:
 
 
 class LooseVerifier:
-    """Loose verification of what the models left on the device; remembers the last anchors of its lane."""
+    """Loose verification of what the models left on the device; remembers its lane's last anchors and all its insertions."""
 
     def __init__(self, rules: Rules):
         self.rules = rules
         self.said: list[int] = []
+        self.insertions: set[int] = set()
 
     def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float]]:
         """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and the proposal's relevance."""
@@ -181,7 +213,9 @@ class LooseVerifier:
         wide = top.values.shape[-1]
         ids, values, shares = _split(numbers[count + rows :], rows * wide, rows * wide)
         scores = Scores(choices, _rows([int(x) for x in ids], wide), _rows(values, wide))
-        verdict = verify_loose(draft, scores, shares, self.rules, self.said)
+        # rows past a rejection count as well: they tell what the target says after that draft text
+        self.insertions |= find_insertions(draft, scores, self.rules)
+        verdict = verify_loose(draft, scores, shares, self.rules, self.said, self.insertions)
         self.said += [token for token, share in zip(draft[: verdict.accepted], shares, strict=False) if share >= self.rules.threshold]
         self.said = self.said[-self.rules.shift - 1 :]
         return draft, verdict, shares

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lvspec_core.drafting import Proposal
-from lvspec_core.verification import LooseVerifier, Rules, Scores, StrictVerifier, verify_loose, verify_strict
+from lvspec_core.verification import LooseVerifier, Rules, Scores, StrictVerifier, find_insertions, verify_loose, verify_strict
 
 FILLER, ANCHOR = 0.1, 0.9
 RULES = Rules(threshold=0.5, plausibility=0.2, top_k=3, window=0, entropy_gate=0.0, shift=0)
@@ -150,6 +150,52 @@ def test_an_insertion_may_not_repeat_an_anchor_that_was_just_said():
     assert verify_loose([5, 2], rows, [ANCHOR, ANCHOR], SHIFTING, said=[5]).accepted == 0
 
 
+RATHER, FAIRLY, SMALL, LARGE, CIRCLE, END = 5, 6, 2, 7, 3, 4
+
+
+def test_a_token_after_which_its_rival_is_chosen_was_an_insertion():
+    rows = scores(torn(SMALL, RATHER), sure(SMALL), sure(CIRCLE), sure(END))
+    assert find_insertions([RATHER, SMALL, CIRCLE], rows, SHIFTING) == {RATHER}
+    rows = scores(torn(SMALL, LARGE), sure(CIRCLE), sure(END))
+    assert find_insertions([LARGE, CIRCLE], rows, SHIFTING) == set(), "large took small's place"
+
+
+@pytest.mark.parametrize(("known", "accepted"), [([], 0), ([RATHER], 2)])
+def test_a_known_insertion_of_the_target_may_be_dropped_before_its_own_next_best_choice(known, accepted):
+    """Draft: "small circle", target: "rather small circle"."""
+    rows = scores(torn(RATHER, SMALL), sure(CIRCLE), sure(END))
+    verdict = verify_loose([SMALL, CIRCLE], rows, [ANCHOR, ANCHOR], SHIFTING, insertions=known)
+    assert verdict.kinds == ("shifted", "exact")[:accepted]
+
+
+def test_what_follows_a_dropped_insertion_must_be_the_targets_best_among_all_else():
+    """Draft: "large circle", target: "rather", then rather "small" than "large"."""
+    row = {RATHER: 0.4, SMALL: 0.3, LARGE: 0.3}
+    assert verify_loose([LARGE, CIRCLE], scores(row, sure(CIRCLE), sure(END)), [ANCHOR] * 2, SHIFTING, insertions=[RATHER]).accepted == 0
+    assert verify_loose([SMALL, CIRCLE], scores(row, sure(CIRCLE), sure(END)), [ANCHOR] * 2, SHIFTING, insertions=[RATHER]).accepted == 2
+
+
+@pytest.mark.parametrize(
+    ("known", "kinds"),
+    [
+        ([], ()),
+        ([FAIRLY], ()),
+        ([RATHER, FAIRLY], ("loose", "exact")),
+        ([RATHER], ("shifted", "exact")),  # "fairly" may then be what "rather" stands before: it is the target's next best
+    ],
+)
+def test_one_known_insertion_may_stand_for_another_before_an_anchor(known, kinds):
+    rows = scores(torn(RATHER, FAIRLY), sure(SMALL), sure(CIRCLE))
+    assert verify_loose([FAIRLY, SMALL], rows, [ANCHOR, ANCHOR], SHIFTING, insertions=known).kinds == kinds
+
+
+def test_without_the_shift_knob_insertions_are_not_used():
+    rules = Rules(0.5, plausibility=0.2, top_k=3, window=1, entropy_gate=0.0, shift=0)
+    for draft, row in (([SMALL, CIRCLE], torn(RATHER, SMALL)), ([FAIRLY, CIRCLE], torn(RATHER, FAIRLY))):
+        rows = scores(row, sure(CIRCLE), sure(END))
+        assert verify_loose(draft, rows, [ANCHOR, ANCHOR], rules, insertions=[RATHER, FAIRLY]).accepted == 0
+
+
 # ------------------------------------------------------------------ properties
 
 VOCABULARY = 6
@@ -175,6 +221,9 @@ def rounds(draw):
     return draft, made, relevance
 
 
+known = st.sets(st.integers(0, VOCABULARY - 1), max_size=3)
+
+
 @st.composite
 def knobs(draw):
     return Rules(
@@ -196,26 +245,27 @@ def test_strict_verification_is_exact_match(example):
     assert verdict.own == made.choices[verdict.accepted]
 
 
-@given(rounds(), knobs())
-def test_all_anchors_and_no_shift_is_strict_verification(example, rules):
+@given(rounds(), knobs(), known)
+def test_all_anchors_and_no_shift_is_strict_verification(example, rules, insertions):
     draft, made, relevance = example
     everything = Rules(0.0, rules.plausibility, rules.top_k, rules.window, rules.entropy_gate, shift=0)
-    assert verify_loose(draft, made, relevance, everything) == verify_strict(draft, made.choices)
+    assert verify_loose(draft, made, relevance, everything, (), insertions) == verify_strict(draft, made.choices)
 
 
-@given(rounds(), knobs())
-def test_a_verdict_accounts_for_every_accepted_token(example, rules):
+@given(rounds(), knobs(), known)
+def test_a_verdict_accounts_for_every_accepted_token(example, rules, insertions):
     draft, made, relevance = example
-    verdict = verify_loose(draft, made, relevance, rules)
+    verdict = verify_loose(draft, made, relevance, rules, (), insertions)
     assert verdict.accepted >= verify_strict(draft, made.choices).accepted
     assert verdict.own == made.choices[verdict.accepted]
     assert verdict.own_kind == ("bonus" if verdict.accepted == len(draft) else "correction")
     for place, kind in enumerate(verdict.kinds):
         agrees = draft[place] == made.choices[place]
-        assert (kind == "exact") == agrees
-        if kind == "loose":
-            assert relevance[place] < rules.threshold
+        assert (kind == "exact") == agrees or kind == "shifted"
+        if not agrees:
             assert made.plausible(place, draft[place], rules)
+        if kind == "loose":
+            assert relevance[place] < rules.threshold or {draft[place], made.choices[place]} <= insertions
 
 
 @given(rounds(), knobs())
@@ -228,30 +278,31 @@ def test_nothing_is_accepted_past_a_rejected_anchor(example, rules):
             assert kind == "shifted"
 
 
-@given(rounds(), knobs(), st.lists(st.integers(0, VOCABULARY - 1), max_size=3))
-def test_a_shift_never_loses_or_repeats_an_anchor(example, rules, said):
+@given(rounds(), knobs(), st.lists(st.integers(0, VOCABULARY - 1), max_size=3), known)
+def test_a_shift_never_loses_or_repeats_an_anchor(example, rules, said, insertions):
     draft, made, relevance = example
-    verdict = verify_loose(draft, made, relevance, rules, said)
+    verdict = verify_loose(draft, made, relevance, rules, said, insertions)
     text = [*draft[: verdict.accepted], verdict.own]
     place = 0
     while place < verdict.accepted:
         if verdict.kinds[place] != "shifted":
             place += 1
             continue
-        wanted = made.choices[place]
-        begin = place
-        # an insertion ends where the target's choice comes back: right there the text says it
-        while made.choices[place] != wanted or place == begin:
-            assert verdict.kinds[place] == "shifted"
-            assert draft[place] != wanted
-            assert draft[place] not in said
+        wanted, begin = made.choices[place], place
+        ends = [at for at in range(begin + 1, begin + 1 + rules.shift) if at <= verdict.accepted and made.choices[at] == wanted]
+        if ends and all(kind == "shifted" for kind in verdict.kinds[begin : ends[0]]) and text[ends[0]] == wanted:
+            # inserted: nothing that was just said, and what was wanted stands right after it
+            assert not set(draft[begin : ends[0]]) & {wanted, *said}
+            place = ends[0]
+        else:
+            # dropped: only an insertion, in favour of the target's best choice among all else
+            assert wanted in insertions
+            assert draft[place] == next(token for token in made.top_ids[place] if token not in insertions)
             place += 1
-        assert place - begin <= rules.shift
-        assert text[place] == wanted
 
 
-@given(rounds(), knobs(), st.data())
-def test_loosening_one_knob_never_shortens_a_round(example, rules, data):
+@given(rounds(), knobs(), known, st.data())
+def test_loosening_one_knob_never_shortens_a_round(example, rules, insertions, data):
     draft, made, relevance = example
     looser = {
         "threshold": st.floats(rules.threshold, 1.2),
@@ -263,7 +314,8 @@ def test_loosening_one_knob_never_shortens_a_round(example, rules, data):
     }
     name = data.draw(st.sampled_from(sorted(looser)))
     changed = Rules(**{**rules.__dict__, name: data.draw(looser[name])})
-    assert verify_loose(draft, made, relevance, changed).accepted >= verify_loose(draft, made, relevance, rules).accepted
+    before = verify_loose(draft, made, relevance, rules, (), insertions)
+    assert verify_loose(draft, made, relevance, changed, (), insertions).accepted >= before.accepted
 
 
 @given(rounds(), knobs())
@@ -280,7 +332,7 @@ def test_the_device_side_says_what_the_pure_functions_say(example, rules):
     near = torch.tensor(relevance).tolist()
     rounded = Scores(made.choices, made.top_ids, [logits[row, ids].tolist() for row, ids in enumerate(made.top_ids)])
     drafted, verdict, shares = LooseVerifier(rules).judge(proposal, logits)
-    assert (drafted, verdict) == (draft, verify_loose(draft, rounded, near, rules))
+    assert (drafted, verdict) == (draft, verify_loose(draft, rounded, near, rules, (), find_insertions(draft, rounded, rules)))
     assert shares == near
 
 
