@@ -230,6 +230,21 @@ def test_warming_happens_at_once_and_again_after_a_crash(tmp_path, monkeypatch):
     assert worker.pid is None
 
 
+def test_a_pair_loads_while_the_file_is_read(tmp_path, monkeypatch):
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("FAKE_WARM_TRACE", str(trace))
+
+    def read(path, frames):
+        wait_until(trace.exists)
+        return fake_race.read(path, frames)
+
+    worker = RaceWorker(runner="fake_race:run", reader=read)
+    assert race(worker)[-1] == End("finished", 1.0)
+    assert race(worker)[-1] == End("finished", 1.0)
+    assert trace.read_text().split()[1:] == ["shapes-qwen"]
+    worker.close()
+
+
 def test_the_child_ends_with_its_parent():
     script = """
         import sys, time

@@ -49,8 +49,9 @@ class RaceWorker:
         """
         stop = stop or threading.Event()
         settings = settings.validated()
-        # its imports run while the file is read
-        self._racer.start()
+        if not self._racer.alive:
+            # the models load while the file is read; what is wrong with them comes up in the race itself
+            self._racer.request("warm", settings.pair)
         clip = self.read(path, settings.frames)
         while not self._race_turn.acquire(timeout=POLL_SECONDS):
             if stop.is_set():
