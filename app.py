@@ -96,10 +96,11 @@ def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, 
     """The page's inputs as settings; raises SettingsError."""
     named = dict(zip(KNOBS, knobs, strict=True))
     quantile = None if calibrated else share
+    pair_info(pair)
     return RaceSettings(pair=pair, question=question or "", methods=tuple(methods or ()), anchor_quantile=quantile, **named).validated()
 
 
-def race(request: gr.Request, path: str | None, pair: str, question: str, methods: list[str], *knobs: float):
+def race_on_page(request: gr.Request, path: str | None, pair: str, question: str, methods: list[str], *knobs: float):
     """The page's race: yields (board, download) until it is over; every error ends as one sentence on the board."""
     feed = view.Feed()
     stop = STOPS[request.session_hash] = threading.Event()
@@ -179,13 +180,13 @@ def pair_notice(pair: str) -> str:
     return pair_info(pair).notice
 
 
-def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] = list(METHODS), settings: dict | None = None) -> dict:
+def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | None = None, settings: dict | None = None) -> dict:
     """Races decoding methods over one video and one question with the same weights.
 
     Args:
         file: The video.
         question: What the models are asked about the video.
-        methods: Which of ar, naive_sd, specvlm, lvspec take part; speedups are against ar.
+        methods: Which of ar, naive_sd, specvlm, lvspec take part, all by default; speedups are against ar.
         settings: Further settings by name, such as {"pair": "shapes-qwen", "frames": 8, "draft_length": 8, "max_new_tokens": 192}.
 
     Returns:
@@ -194,7 +195,9 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] = l
     try:
         if not file:
             raise VideoError("Choose a video first.")
-        chosen = RaceSettings.from_dict({**(settings or {}), "question": question, "methods": methods or []}).validated()
+        chosen = RaceSettings.from_dict(
+            {**(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
+        ).validated()
         with TURNS.ticket() as ticket:
             while ticket.wait(1):
                 pass
@@ -266,7 +269,12 @@ def build() -> gr.Blocks:
                     True, label="Threshold as calibrated", info="The pair’s own, as measured. Untick to choose the share of fillers."
                 )
                 share = gr.Slider(
-                    0, 1, 0.5, step=0.05, label="Share of fillers", info="Of all words, by relevance to the video: these may be verified loosely."
+                    0,
+                    1,
+                    0.5,
+                    step=0.05,
+                    label="Share of fillers",
+                    info="Of all words, by relevance: these may be verified loosely.",
                 )
                 knobs += [knob(name) for name in KNOBS if name not in GENERAL]
         strip = FilmStrip(
@@ -285,7 +293,7 @@ def build() -> gr.Blocks:
 
         hidden = {"show_progress": "hidden", "api_visibility": "private"}
         start.click(
-            race,
+            race_on_page,
             [video, pair, question, methods, calibrated, share, *knobs],
             [board, download],
             js="(...inputs) => { window.lvspecStarting?.(); return inputs; }",
@@ -295,7 +303,15 @@ def build() -> gr.Blocks:
         stop.click(stop_race, queue=False, **hidden)
         samples.select(pick_sample, None, video, **hidden)
         pair.change(pair_notice, pair, notice, **hidden)
-        gr.on([video.change, knobs[0].release], show_strip, [video, knobs[0]], strip, trigger_mode="always_last", concurrency_limit=8, **hidden)
+        gr.on(
+            [video.change, knobs[0].release],
+            show_strip,
+            [video, knobs[0]],
+            strip,
+            trigger_mode="always_last",
+            concurrency_limit=8,
+            **hidden,
+        )
         opening.upload(open_race, opening, board, **hidden)
         build_api()
     return demo
@@ -329,42 +345,16 @@ def launch_options() -> dict:
     """What the page needs from its server: nothing on it comes from another host."""
     fonts = ["Segoe UI", "Roboto", "Noto Sans", "Helvetica Neue", "Arial", "system-ui", "sans-serif"]
     mono = ["ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "Consolas", "Liberation Mono", "monospace"]
-    routes = [Mount("/plotly", StaticFiles(directory=view.plotly_folder())), Route("/view/page.css", page_file), Route("/view/theme.js", page_file)]
+    routes = [
+        Mount("/plotly", StaticFiles(directory=view.plotly_folder())),
+        Route("/view/page.css", page_file),
+        Route("/view/theme.js", page_file),
+    ]
     if SAMPLES:
         routes.append(Mount("/samples", StaticFiles(directory=SAMPLES[0].path.parent)))
     return {
         "theme": gr.themes.Base(primary_hue="sky", neutral_hue="zinc", radius_size="md", font=fonts, font_mono=mono).set(
-            button_primary_background_fill="#0067a3",
-            button_primary_background_fill_hover="#00527f",
-            button_primary_background_fill_dark="#0b79b8",
-            button_primary_background_fill_hover_dark="#1187c9",
-            button_primary_text_color="#ffffff",
-            button_cancel_background_fill="#b3261e",
-            button_cancel_background_fill_hover="#8f1d17",
-            button_cancel_background_fill_dark="#b3261e",
-            button_cancel_background_fill_hover_dark="#c9372e",
-            button_cancel_text_color="#ffffff",
-            button_cancel_text_color_dark="#ffffff",
-            checkbox_background_color_selected="#0067a3",
-            checkbox_background_color_selected_dark="#0b79b8",
-            body_background_fill="#ffffff",
-            body_background_fill_dark="#121518",
-            block_background_fill_dark="#1a1e22",
-            block_border_color_dark="#30363d",
-            input_background_fill="#f6f7f8",
-            input_background_fill_dark="#121518",
-            block_label_text_color="#596270",
-            block_title_text_color="#596270",
-            block_label_text_color_dark="#a3acb8",
-            block_title_text_color_dark="#a3acb8",
-            block_info_text_color="#596270",
-            block_info_text_color_dark="#a3acb8",
-            checkbox_label_background_fill="#f0f2f4",
-            checkbox_label_background_fill_hover="#e6e9ec",
-            checkbox_label_background_fill_selected="#e6f1f8",
-            checkbox_label_background_fill_dark="#22272c",
-            checkbox_label_background_fill_hover_dark="#2a3036",
-            checkbox_label_background_fill_selected_dark="#173040",
+            **view.GRADIO_COLOURS
         ),
         "head": HEAD,
         "app_kwargs": {"routes": routes},

@@ -4,8 +4,21 @@ Knows the records and nothing else: no gradio, no torch. Whatever page shows a r
 and one value that changes (:class:`Feed`), and serves plotly.js under the address it names.
 """
 
+from lvspec_core.view.colours import GRADIO_COLOURS
 from lvspec_core.view.feed import Feed
 from lvspec_core.view.parts import BOARD, SAMPLES, STRIP, TITLE, plotly_folder, stylesheet, theme_script
 from lvspec_core.view.samples import Sample, read_samples
 
-__all__ = ["BOARD", "SAMPLES", "STRIP", "TITLE", "Feed", "Sample", "plotly_folder", "read_samples", "stylesheet", "theme_script"]
+__all__ = [
+    "BOARD",
+    "GRADIO_COLOURS",
+    "SAMPLES",
+    "STRIP",
+    "TITLE",
+    "Feed",
+    "Sample",
+    "plotly_folder",
+    "read_samples",
+    "stylesheet",
+    "theme_script",
+]

@@ -13,8 +13,9 @@ class Feed:
     """The stream of values that draws one race on one page: each is a list with one JSON text.
 
     One text, because Gradio sends only what differs between two values, and its way of telling that for nested lists that
-    shrink (6.31) breaks the page's connection; the new records have nothing in common with the old ones anyway. Each value holds the records of this batch and of the one before it (``at`` is the number of the first), so that a page
-    which misses one value misses nothing.
+    shrink (6.31) breaks the page's connection; new records have nothing in common with the old ones anyway. Each value holds
+    the records of this batch and of the one before it (``at`` is the number of the first), so that a page which misses one
+    value misses nothing.
     """
 
     def __init__(self) -> None:

@@ -4,17 +4,21 @@
   const dark = () => document.body.classList.contains("dark");
   const set = (on) => document.body.classList.toggle("dark", on);
   const apply = () => { if (wanted && dark() !== (wanted === "dark")) set(wanted === "dark"); };
-  document.addEventListener("DOMContentLoaded", () => {
+  const observer = new MutationObserver(apply);
+  const start = () => {
     apply();
     // Gradio sets the system's theme once more while it starts
-    const observer = new MutationObserver(apply);
     observer.observe(document.body, { attributes: true, attributeFilter: ["class"] });
     setTimeout(() => observer.disconnect(), 3000);
-    window.lvspecTheme.toggle = () => {
+  };
+  if (document.body) start();
+  else document.addEventListener("DOMContentLoaded", start);
+  window.lvspecTheme = {
+    dark,
+    toggle: () => {
       observer.disconnect();
       set(!dark());
       localStorage.setItem("lvspec-theme", dark() ? "dark" : "light");
-    };
-  });
-  window.lvspecTheme = { dark, toggle: () => {} };
+    },
+  };
 })();

@@ -1,0 +1,111 @@
+"""Phone width, dark mode, contrast, and that nothing on the page is ever read as markup."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fake_race import recorded
+
+from lvspec_core.records import to_dict
+
+pytestmark = pytest.mark.timeout(120)
+PHONE = {"width": 360, "height": 740}
+
+CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+OVERFLOW = """() => [...document.querySelectorAll('.lv-head *, .lv-table td, .lv-table th')]
+  .filter((node) => node.clientWidth && node.scrollWidth > node.clientWidth + 1).map((node) => node.textContent)"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_keeps_its_contrast_in_both_themes(server, visit, theme):
+    tab = visit(server, theme=theme)
+    tab.sample(5)
+    tab.race()
+    tab.state("finished")
+    assert tab.page.evaluate("document.body.classList.contains('dark')") is (theme == "dark")
+    tab.page.mouse.move(2, 2)
+    tab.page.wait_for_timeout(600)
+    tab.shot(f"look-desktop-{theme}")
+    contrast = tab.page.evaluate(CONTRAST)
+    assert any("k-anchor" in key for key in contrast)
+    assert {key: round(value, 2) for key, value in contrast.items() if value < 4.5} == {}
+
+
+def test_the_theme_switch_is_remembered(server, visit):
+    tab = visit(server)
+    page = tab.page
+    page.click(".lv-theme")
+    assert page.evaluate("document.body.classList.contains('dark')")
+    page.reload()
+    page.wait_for_selector(".lv-lane")
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.body.classList.contains('dark')")
+    assert page.inner_text(".lv-theme") == "Light"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_shows_a_strip_of_figures_and_one_text(server, visit, theme):
+    tab = visit(server, PHONE, theme)
+    page = tab.page
+    tab.sample(0)
+    tab.race()
+    tab.state("running", "finished")
+    tab.shot(f"look-phone-{theme}-racing", full=False)
+    tab.state("finished")
+    page.wait_for_timeout(600)
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.locator(".lv-head:visible").count() == 4
+    assert page.locator(".lv-body:visible").count() == 1
+    heads = page.evaluate("[...document.querySelectorAll('.lv-head')].map((head) => head.getBoundingClientRect().top)")
+    assert len(set(heads)) == 1
+    assert page.evaluate(OVERFLOW) == []
+    page.locator(".lv-lane[data-lane=ar] .lv-pick").click()
+    assert page.locator(".lv-lane[data-lane=ar] .lv-body").is_visible()
+    assert page.locator(".lv-body:visible").count() == 1
+    tab.shot(f"look-phone-{theme}")
+
+
+def test_stop_stays_in_reach_on_a_phone(standin, visit):
+    tab = visit(standin, PHONE)
+    tab.sample(0)
+    tab.ask("endless")
+    tab.race()
+    tab.state("running")
+    box = tab.page.locator("#stop").bounding_box()
+    assert 600 < box["y"] < 740 - 20
+    tab.page.click("#stop")
+    tab.state("stopped")
+
+
+def test_markup_in_a_race_file_stays_text(standin, visit, tmp_path):
+    evil = "<img src=x onerror='window.hacked=1'>"
+    records = [to_dict(record) for record in recorded()]
+    records[0]["video"]["name"] = records[0]["pair"]["title"] = evil
+    for record in records:
+        for token in record.get("tokens", []) if record["type"] == "round" else []:
+            token["text"] = f" {evil}${{alert(1)}}{{{{this}}}}"
+        if record["type"] == "lane" and record["lane"] == "lvspec":
+            record.update(finish="failed", error=evil)
+    path = tmp_path / "evil.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    tab = visit(standin)
+    tab.page.locator("input[type=file][accept='.jsonl']").set_input_files(path)
+    tab.state("finished")
+    assert evil in tab.page.inner_text(".lv-lane[data-lane=ar] .lv-text")
+    tab.page.locator(".lv-lane[data-lane=ar] .lv-text .tk").first.hover()
+    tab.page.wait_for_timeout(300)
+    assert tab.page.locator(".lv-board img").count() == 0
+    assert tab.page.evaluate("window.hacked") is None
+
+
+def test_a_file_that_is_no_race_gets_a_sentence(standin, visit, tmp_path):
+    path = tmp_path / "no race & more.jsonl"
+    path.write_text('{"type": "<img src=x>"}\n')
+    tab = visit(standin)
+    tab.page.locator("input[type=file][accept='.jsonl']").set_input_files(path)
+    notice = tab.page.locator(".toast-body")
+    notice.wait_for()
+    assert "Line 1" in notice.inner_text()
+    assert notice.locator("img").count() == 0

@@ -1,0 +1,187 @@
+"""The product in a real browser: the page, the worker and the bundled pair as they ship."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(120)
+
+HERE = Path(__file__).resolve().parent
+CLIP = HERE.parents[1] / "assets" / "samples" / "shapes-4-2-moving.mp4"
+METHODS = ("ar", "naive_sd", "specvlm", "lvspec")
+
+# collects, while a race runs, what a glance at the end cannot show
+WATCH = (HERE / "watch.js").read_text(encoding="utf-8")
+# what a visitor reads of a lane
+READ_LANE = (HERE / "read_lane.js").read_text(encoding="utf-8")
+
+
+def test_the_server_is_up_and_the_page_usable_soon(server, visit):
+    tab = visit(server)
+    assert server.seconds < 20
+    assert tab.seconds < 3
+    assert tab.page.locator(".lv-samples button").count() >= 8
+    assert tab.page.input_value("#question textarea") == "Describe the video in detail."
+    assert tab.page.locator("#methods input:checked").count() == 4
+    assert "shapes only" in tab.page.inner_text("#pair-notice")
+    tab.shot("page-empty")
+
+
+def test_an_uploaded_clip_races_in_four_lanes(server, visit):
+    tab = visit(server)
+    page = tab.page
+    tab.upload(CLIP)
+    assert page.locator(".lv-frames img").count() == 8
+    assert re.match(r"\d+\.\d s", page.locator(".lv-frames li span").first.inner_text())
+    page.wait_for_function("window.Plotly")
+    page.evaluate(WATCH)
+    tab.race()
+    tab.state("running")
+    tab.shot("race-running", full=False)
+    tab.state("finished")
+    page.wait_for_timeout(500)
+    tab.shot("race-finished")
+    seen = page.evaluate("summary()")
+    assert seen["points"] >= 3, "the chart moves while the lanes write"
+    assert seen["plots"] == 1, "and is drawn in place"
+    assert seen["tops"] == 1, "nothing above the lanes jumps"
+    assert "prefill" in seen["states"]
+    lanes = {name: lane_of(page, name) for name in METHODS}
+    for name, lane in lanes.items():
+        assert lane["tokens"] >= 30, name
+        assert sum(lane["counts"].values()) == lane["tokens"] == int(lane["figures"]["tokens"])
+        assert lane["figures"]["tokens/s"] != "–"
+    assert lanes["ar"]["counts"]["own"] == lanes["ar"]["tokens"]
+    for name in METHODS[1:]:
+        assert lanes[name]["counts"]["exact"] + lanes[name]["counts"]["anchor"] > 0
+        assert re.fullmatch(r"\d+(\.\d+)?×", lanes[name]["big"])
+    for name in ("naive_sd", "specvlm"):
+        assert lanes[name]["badge"] == "identical to AR"
+        assert lanes[name]["text"] == lanes["ar"]["text"]
+    assert lanes["lvspec"]["anchors"] > 0
+    if lanes["lvspec"]["badge"] != "identical to AR":
+        place = int(re.fullmatch(r"leaves AR at token (\d+)", lanes["lvspec"]["badge"])[1])
+        assert page.get_attribute(".lv-lane[data-lane=lvspec] .leaves", "data-index") == str(place - 1)
+    assert page.locator(".lv-table tbody tr").count() == 15
+
+
+def test_first_token_within_two_seconds(server, visit):
+    tab = visit(server)
+    tab.sample(0)
+    tab.page.evaluate(WATCH)
+    tab.race()
+    tab.state("running")
+    tab.state("finished")
+    assert tab.page.evaluate("summary().firstToken") < 2000
+
+
+def test_the_race_file_downloads_and_opens_again(server, visit, tmp_path):
+    tab = visit(server)
+    page = tab.page
+    tab.sample(1)
+    tab.race()
+    tab.state("finished")
+    before = {name: lane_of(page, name) for name in METHODS}
+    page.wait_for_selector("#download:not([disabled])")
+    with page.expect_download() as download:
+        page.click("#download")
+    path = tmp_path / "race.jsonl"
+    download.value.save_as(path)
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert records[0]["type"] == "start"
+    assert records[-1]["type"] == "end"
+    page.reload()
+    page.wait_for_selector(".lv-lane")
+    page.locator("#open-race + input[type=file], input[type=file][accept='.jsonl']").first.set_input_files(path)
+    tab.state("finished")
+    assert {name: lane_of(page, name) for name in METHODS} == before
+
+
+def test_stop_keeps_what_was_written_and_the_next_race_works(server, visit):
+    tab = visit(server)
+    page = tab.page
+    tab.sample(2)
+    page.evaluate(
+        """() => { const wait = () => document.querySelectorAll('.lv-lane[data-lane=ar] .tk[data-index]').length > 3
+        ? document.querySelector('#stop').click() : requestAnimationFrame(wait); wait(); }"""
+    )
+    tab.race()
+    tab.state("stopped")
+    kept = tab.tokens("ar")
+    assert kept > 3
+    assert "kept" in tab.headline()
+    page.wait_for_timeout(500)
+    assert tab.tokens("ar") == kept
+    assert page.locator("#race").is_visible()
+    tab.shot("race-stopped")
+    tab.race()
+    tab.state("finished")
+    assert tab.tokens("ar") > kept
+
+
+def test_a_broken_file_gets_a_sentence_and_the_next_race_works(server, visit, tmp_path):
+    tab = visit(server)
+    broken = tmp_path / 'grün & "schön".mp4'
+    broken.write_bytes(b"this is not a video" * 100)
+    tab.upload(broken, "failed")
+    sentence = tab.strip("failed").inner_text()
+    assert "is not a video" in sentence
+    assert "&" in sentence
+    tab.race()
+    tab.state("failed")
+    assert "is not a video" in tab.headline()
+    tab.shot("race-broken-file")
+    tab.sample(0)
+    tab.race()
+    tab.state("finished")
+    assert tab.tokens("lvspec") > 20
+
+
+def test_no_video_gets_a_sentence(server, visit):
+    tab = visit(server)
+    tab.race()
+    tab.state("failed")
+    assert tab.headline().startswith("Choose a video first")
+
+
+def test_slow_motion_goes_back_and_shows_the_guesses(server, visit):
+    tab = visit(server)
+    page = tab.page
+    tab.sample(3)
+    tab.race()
+    tab.state("finished")
+    whole = tab.tokens("ar")
+    page.click(".lv-play")
+    page.wait_for_selector(".lv-ghosts i", state="attached")
+    assert 0 <= tab.tokens("ar") < whole
+    tab.shot("race-slow-motion", full=False)
+    page.click(".lv-play")
+    page.locator(".lv-slider").fill("1000")
+    page.wait_for_function(f"document.querySelectorAll('.lv-lane[data-lane=ar] .lv-text .tk').length === {whole}")
+
+
+def test_a_word_tells_how_it_got_in(server, visit):
+    tab = visit(server)
+    page = tab.page
+    tab.sample(4)
+    tab.race()
+    tab.state("finished")
+    page.locator(".lv-lane[data-lane=lvspec] .lv-text .tk").nth(5).hover()
+    tip = page.locator(".lv-tip")
+    tip.wait_for(state="visible")
+    assert "Token 6" in tip.inner_text()
+    assert "Round" in tip.inner_text()
+    page.mouse.move(2, 2)
+    tip.wait_for(state="hidden")
+    page.locator(".lv-lane[data-lane=naive_sd] .lv-text").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert "Token 2" in tip.inner_text()
+
+
+def lane_of(page, name: str) -> dict:
+    return page.evaluate(READ_LANE, name)

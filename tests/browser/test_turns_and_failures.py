@@ -1,0 +1,120 @@
+"""Queue, closed tabs, crashes and failures, with a stand-in for the models: the question says how the race goes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):
+    first, second = visit(standin), visit(standin)
+    for tab in (first, second):
+        tab.sample(0)
+    first.ask("endless")
+    first.race()
+    first.state("running")
+    second.race()
+    second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('1 race before yours')")
+    second.shot("race-waiting")
+    first.page.click("#stop")
+    first.state("stopped")
+    second.state("finished")
+
+
+def test_a_place_in_the_queue_can_be_given_up(standin, visit):
+    first, second = visit(standin), visit(standin)
+    for tab in (first, second):
+        tab.sample(0)
+        tab.ask("endless")
+    first.race()
+    first.state("running")
+    second.race()
+    second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('before yours')")
+    second.page.click("#stop")
+    second.state("stopped")
+    first.page.click("#stop")
+    first.state("stopped")
+
+
+def test_a_closed_tab_ends_its_race(standin, visit):
+    first, second = visit(standin), visit(standin)
+    for tab in (first, second):
+        tab.sample(0)
+    first.ask("endless")
+    first.race()
+    first.state("running")
+    first.page.close()
+    began = time.monotonic()
+    second.race()
+    second.state("running", "finished")
+    assert time.monotonic() - began < 5
+    second.state("finished")
+
+
+def test_a_crash_costs_one_race(standin, visit):
+    tab = visit(standin)
+    tab.sample(0)
+    tab.ask("kill")
+    tab.race()
+    tab.state("failed")
+    assert len(tab.headline()) > 20
+    assert "Traceback" not in tab.page.inner_text("body")
+    tab.shot("race-crashed")
+    tab.ask("plain")
+    tab.race()
+    tab.state("finished")
+
+
+def test_an_unexpected_fault_tells_no_secrets(standin, visit):
+    tab = visit(standin)
+    tab.sample(0)
+    tab.ask("raise")
+    tab.race()
+    tab.state("failed")
+    assert "secret" not in tab.page.inner_text("body")
+
+
+@pytest.mark.parametrize(("question", "sentence"), [("", "Type a question"), ("x" * 2001, "shorten it")])
+def test_a_question_out_of_bounds_gets_a_sentence(standin, visit, question, sentence):
+    tab = visit(standin)
+    tab.sample(0)
+    tab.ask(question)
+    tab.race()
+    tab.state("failed")
+    assert sentence in tab.headline()
+
+
+def test_what_stands_on_the_board_survives_a_failed_start(standin, visit):
+    tab = visit(standin)
+    tab.sample(0)
+    tab.race()
+    tab.state("finished")
+    written = tab.tokens("ar")
+    tab.ask("")
+    tab.race()
+    tab.state("failed")
+    assert tab.tokens("ar") == written
+
+
+def test_without_ar_there_is_no_speedup(standin, visit):
+    tab = visit(standin)
+    tab.sample(0)
+    tab.page.locator("#methods input").first.uncheck()
+    tab.race()
+    tab.state("finished")
+    assert tab.page.locator(".lv-lane").count() == 3
+    assert tab.page.inner_text(".lv-lane[data-lane=lvspec] .lv-big") == "–"
+    assert tab.page.locator(".lv-badge:visible").count() == 0
+
+
+def test_frames_follow_the_slider(standin, visit):
+    tab = visit(standin)
+    tab.sample(0)
+    tab.page.locator("#advanced button").first.click()
+    number = tab.page.get_by_label("number input for Frames")
+    number.fill("4")
+    number.press("Tab")
+    tab.page.wait_for_function("document.querySelectorAll('.lv-frames img').length === 4")
