@@ -88,9 +88,12 @@ _loaded: dict[PairInfo, Pair] = {}
 
 
 def load_pair(pair: str | PairInfo) -> Pair:
-    """Loads a pair, once per process. PairError with one sentence if a model is missing, broken, or does not fit the other."""
+    """Loads a pair, or hands out the loaded one. PairError with one sentence if a model is missing, broken, or does not fit
+    the other. Bundled pairs stay in memory; of the others only the last one does, as two may not fit."""
     info = pair if isinstance(pair, PairInfo) else pair_info(pair)
     if info not in _loaded:
+        if not info.bundled:
+            _forget_others()
         pair = _load(info)
         pair.warm(RaceSettings.draft_length)
         _loaded[info] = pair
@@ -98,6 +101,17 @@ def load_pair(pair: str | PairInfo) -> Pair:
         gc.collect()
         gc.freeze()
     return _loaded[info]
+
+
+def _forget_others() -> None:
+    others = [info for info in _loaded if not info.bundled]
+    for info in others:
+        del _loaded[info]
+    if others:
+        gc.unfreeze()
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
 def _load(info: PairInfo) -> Pair:

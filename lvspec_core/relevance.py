@@ -48,6 +48,20 @@ class Calibration:
             raise PairError(f"The calibration in {path.name} must hold 101 rising quantiles; calibrate the pair again.")
         return made
 
+    @classmethod
+    def fit(cls, scores: list[float], visual: list[bool], layer: int = -1, recall: float = 0.95) -> Calibration:
+        """From scored positions whose truth is known: the line that makes anchors of the share ``recall`` of the visual ones."""
+        every = torch.tensor(scores, dtype=torch.float64)
+        seen = every[torch.tensor(visual)]
+        quantiles = every.quantile(torch.linspace(0, 1, 101, dtype=torch.float64))
+        return cls("draft_attention", layer, float(seen.quantile(1 - recall)), tuple(quantiles.tolist()))
+
+    def save(self, path: Path) -> None:
+        """Writes the entry into a pair's file, whatever else stands there."""
+        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        content["relevance"] = {**self.to_dict(), "quantiles": list(self.quantiles)}
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
     def threshold_for(self, quantile: float | None) -> float:
         """The score from which a position is an anchor; ``quantile``: share of positions that shall be fillers, None: calibrated."""
         if quantile is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -37,8 +38,16 @@ def test_an_unknown_pair_is_answered_with_the_known_ones():
         load_pair("gpt-5")
 
 
-def test_a_pair_is_loaded_once_per_process(random_pair_folder, random_pair):
-    assert load_pair(random_pair.info) is random_pair
+def test_a_pair_is_loaded_once_and_only_the_last_one_stays(random_pair_folder, folder):
+    first = load_pair(info(folder))
+    assert load_pair(info(folder)) is first
+    gone = weakref.ref(first.target.model)
+    del first
+    load_pair(info(random_pair_folder))
+    assert gone() is None
+
+
+def test_weights_are_loaded_in_full_precision_on_a_cpu_and_not_for_training(random_pair):
     assert random_pair.target.dtype == torch.float32
     assert random_pair.vocabulary == random_pair.target.vocabulary
     assert not any(parameter.requires_grad for parameter in random_pair.target.model.parameters())
@@ -116,6 +125,19 @@ def test_the_threshold_is_the_calibrated_one_or_a_quantile():
     assert calibration.threshold_for(0.505) == pytest.approx(0.2525)
     assert calibration.threshold_for(0.0) == 0.0, "everything is an anchor"
     assert calibration.threshold_for(1.0) > 1, "nothing is an anchor"
+
+
+def test_a_fitted_calibration_finds_the_asked_share_of_visual_words_and_is_read_back(tmp_path):
+    scores = [index / 100 for index in range(100)]
+    fitted = Calibration.fit(scores, [index >= 60 for index in range(100)], recall=0.9)
+    found = [score >= fitted.threshold for score in scores[60:]]
+    assert sum(found) / len(found) == pytest.approx(0.9, abs=0.03)
+    assert fitted.threshold_for(0.5) == pytest.approx(0.495)
+    path = tmp_path / "pair.json"
+    path.write_text('{"facts": {"all": 0.98}}')
+    fitted.save(path)
+    assert Calibration.read(path) == fitted
+    assert json.loads(path.read_text())["facts"] == {"all": 0.98}
 
 
 @pytest.mark.parametrize(
