@@ -198,6 +198,7 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | N
         chosen = RaceSettings.from_dict(
             {**(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
         ).validated()
+        pair_info(chosen.pair)
         with TURNS.ticket() as ticket:
             while ticket.wait(1):
                 pass

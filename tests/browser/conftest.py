@@ -121,7 +121,7 @@ class Visit:
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         began = time.monotonic()
         self.page.goto(url)

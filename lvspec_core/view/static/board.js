@@ -57,7 +57,7 @@ function say(now, figures) {
     waiting: page.place > 0 ? [`Waiting: ${words(page.place, "race")} before yours.`, "Races run one at a time, so that no lane takes another’s time. Yours starts by itself."] : ["Starting …", "Reading the video and waking the models."],
     prefill: ["Prefill: the models read the video and the question.", prefill || "Reading the video …"],
     running: [best ? `${title} ${best[1].decode >= 1.02 ? "leads with" : "is at"} ${digits(best[1].decode, "×")}` : "Racing", prefill],
-    stopped: ["Stopped. What was written so far is kept.", prefill],
+    stopped: page.stopped ? ["Stopped. What was written so far is kept.", prefill] : ["Stopped before anything was written.", "Race starts it again."],
     failed: [page.message || "The race failed.", "Nothing else is lost: change the input or the settings and race again."],
     finished: finishLines(best, title, figures, prefill),
   }[now];
@@ -149,7 +149,7 @@ function draw() {
   drawBar(now);
   replay.offer(over ? raceSeconds(race) : 0);
   show(tableSection, over && raceSeconds(race) > 0);
-  if (over && page.t === null) drawTable(figures);
+  if (over && raceSeconds(race) > 0 && page.t === null) drawTable(figures);
   const hasCurve = race.lanes.has("ar") && raceSeconds(race) > 0;
   toggle(chartSection, "waiting", !hasCurve);
   setAttribute(chartNode, "data-empty", race.lanes.size && !race.lanes.has("ar") ? "Tick AR to see speedups: it is what the others are measured against." : "The curves appear as the lanes write.");
@@ -167,8 +167,9 @@ function receive(value) {
   page.state = feed.state;
   page.message = feed.message || "";
   page.place = feed.place || 0;
-  page.stale = feed.race !== page.race.id && page.state !== "failed";
+  page.stale = feed.race !== page.race.id && (page.state === "waiting" || page.state === "running");
   if (feed.records.length) takeRecords(page.race, feed.at, feed.records);
+  page.stopped = feed.race === page.race.id && raceSeconds(page.race) > 0;
   schedule();
 }
 
