@@ -1,40 +1,27 @@
-"""LVSpec Race, the page: layout and wiring. The races run in ``lvspec_core``, what they write is drawn by ``lvspec_core.view``."""
+"""LVSpec Race, the page: layout and wiring. What it does is in ``races``, how a race is drawn in ``lvspec_core.view``."""
 
 from __future__ import annotations
 
-import html
 import os
-import tempfile
-import threading
-import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
 import gradio as gr
-import spaces
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from lvspec_core import view
-from lvspec_core.errors import UserError, VideoError
-from lvspec_core.records import Record, load_race, race_summary, save_race, to_dict
 from lvspec_core.registry import PAIRS, pair_info
-from lvspec_core.settings import DEFAULT_QUESTION, METHOD_TITLES, METHODS, RANGES, RaceSettings
-from lvspec_core.turns import Turns
-from lvspec_core.worker import get_worker
+from lvspec_core.settings import DEFAULT_QUESTION, METHOD_TITLES, METHODS, RANGES
+from races import DEFAULTS, KNOBS, api_film_strip, api_race, open_race, prepare, race_on_page, show_strip, stop_race
 
-ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
 SAMPLES = view.read_samples(Path(__file__).parent / "assets" / "samples")
-DEFAULTS = RaceSettings()
-TURNS = Turns()
-STOPS: dict[str, threading.Event] = {}
 
 # setting -> label, what it does, step of its control
-KNOBS = {
+CONTROLS = {
     "frames": ("Frames", "Sampled evenly over the clip. More frames: more to see, a longer prefill.", 1),
     "pruning_ratio": ("Pruning ratio", "Share of the video that the drafts of SpecVLM and LVSpec do not see.", 0.05),
     "draft_length": ("Draft length γ", "Tokens the draft guesses before the target checks them.", 1),
@@ -61,117 +48,6 @@ class Samples(gr.HTML):
     """The sample clips."""
 
 
-def gpu_seconds(path: str, settings: RaceSettings) -> int:
-    """How long a GPU is asked for: loading and prefill, then every lane at a slow target's pace."""
-    return min(300, round(25 + 0.4 * settings.frames + 0.05 * settings.max_new_tokens * len(settings.methods)))
-
-
-@spaces.GPU(duration=gpu_seconds)
-def race_on_gpu(path: str, settings: RaceSettings) -> Iterator[list[Record]]:
-    """ZeroGPU runs this in a process of its own that has the GPU; records leave it as plain values."""
-    from lvspec_core.pairs import load_pair
-    from lvspec_core.race import run_race
-    from lvspec_core.video import read_video
-
-    for record in run_race(load_pair(settings.pair), read_video(path, settings.frames), settings):
-        yield [record]
-
-
-def race_stream(path: str, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
-    """Batches of new records, from the GPU process of a ZeroGPU Space or from the worker process."""
-    if not ZERO_GPU:
-        yield from get_worker().race(path, settings, stop)
-        return
-    stream = race_on_gpu(path, settings)
-    try:
-        for batch in stream:
-            yield batch
-            if stop.is_set():
-                return
-    finally:
-        stream.close()
-
-
-def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, share: float, *knobs: float) -> RaceSettings:
-    """The page's inputs as settings; raises SettingsError."""
-    named = dict(zip(KNOBS, knobs, strict=True))
-    quantile = None if calibrated else share
-    pair_info(pair)
-    return RaceSettings(pair=pair, question=question or "", methods=tuple(methods or ()), anchor_quantile=quantile, **named).validated()
-
-
-def race_on_page(request: gr.Request, path: str | None, pair: str, question: str, methods: list[str], *knobs: float):
-    """The page's race: yields (board, download) until it is over; every error ends as one sentence on the board."""
-    feed = view.Feed()
-    stop = STOPS[request.session_hash] = threading.Event()
-    try:
-        if not path:
-            raise VideoError("Choose a video first: drop a file, record one, or click a sample.")
-        settings = settings_of(pair, question, methods, *knobs)
-        with TURNS.ticket() as ticket:
-            place = ticket.place
-            yield feed.waiting(place), gr.skip()
-            while place and not stop.is_set():
-                ahead, place = place, ticket.wait(0.25)
-                # a value now and then, also when nothing moved, is how a closed tab is noticed
-                yield feed.waiting(place) if place != ahead else gr.skip(), gr.skip()
-            if not stop.is_set():
-                for batch in race_stream(path, settings, stop):
-                    yield feed.running(batch), gr.skip()
-        yield from finish(feed)
-    except UserError as error:
-        yield feed.failed(str(error)), gr.skip()
-    except Exception as error:
-        traceback.print_exc()
-        yield feed.failed(f"Something went wrong ({type(error).__name__}); the server’s log says what."), gr.skip()
-    finally:
-        if STOPS.get(request.session_hash) is stop:
-            del STOPS[request.session_hash]
-
-
-def finish(feed: view.Feed):
-    """Ends the race on the board and offers its file."""
-    if not feed.records:
-        yield feed.over(), gr.skip()
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        name = Path(feed.records[0].video["name"]).stem if hasattr(feed.records[0], "video") else "race"
-        safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)[:60] or "race"
-        path = save_race(feed.records, Path(folder) / f"race-{safe}.jsonl")
-        # the page copies the file before this generator goes on
-        yield feed.over(), gr.DownloadButton(value=str(path), interactive=True)
-
-
-def stop_race(request: gr.Request) -> None:
-    """Ends the visitor's race within one round; what was written stays."""
-    stop = STOPS.get(request.session_hash)
-    if stop:
-        stop.set()
-
-
-def open_race(path: str):
-    """Draws a saved race; it needs no model."""
-    feed = view.Feed()
-    try:
-        return feed.over(load_race(path))
-    except UserError as error:
-        # Gradio's notices are HTML
-        gr.Warning(html.escape(str(error)))
-        return gr.skip()
-
-
-def show_strip(path: str | None, frames: float):
-    """Yields the states of the film strip for a newly chosen file."""
-    if not path:
-        yield {"state": "empty"}
-        return
-    yield {"state": "reading"}
-    try:
-        yield {"state": "ready", **get_worker().strip(path, int(frames))}
-    except UserError as error:
-        yield {"state": "failed", "message": str(error)}
-
-
 def pick_sample(event: gr.EventData) -> str:
     return str(SAMPLES[int(event.index)].path)
 
@@ -180,52 +56,8 @@ def pair_notice(pair: str) -> str:
     return pair_info(pair).notice
 
 
-def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | None = None, settings: dict | None = None) -> dict:
-    """Races decoding methods over one video and one question with the same weights.
-
-    Args:
-        file: The video.
-        question: What the models are asked about the video.
-        methods: Which of ar, naive_sd, specvlm, lvspec take part, all by default; speedups are against ar.
-        settings: Further settings by name, such as {"pair": "shapes-qwen", "frames": 8, "draft_length": 8, "max_new_tokens": 192}.
-
-    Returns:
-        {"summary": pair, video, settings and the figures of every lane, "records": the whole race, record by record}
-    """
-    try:
-        if not file:
-            raise VideoError("Choose a video first.")
-        chosen = RaceSettings.from_dict(
-            {**(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
-        ).validated()
-        pair_info(chosen.pair)
-        with TURNS.ticket() as ticket:
-            while ticket.wait(1):
-                pass
-            records = [record for batch in race_stream(file, chosen, threading.Event()) for record in batch]
-    except UserError as error:
-        raise gr.Error(str(error), print_exception=False) from None
-    return {"summary": race_summary(records), "records": [to_dict(record) for record in records]}
-
-
-def api_film_strip(file: str, frames: int = DEFAULTS.frames) -> dict:
-    """Shows what the models will see of a video: frames sampled evenly over it.
-
-    Args:
-        file: The video.
-        frames: How many frames are sampled.
-
-    Returns:
-        {"video": name, seconds, fps, width, height, …, "frames": [{"time": seconds, "image": a JPEG as a data URL}]}
-    """
-    try:
-        return get_worker().strip(file, frames)
-    except UserError as error:
-        raise gr.Error(str(error), print_exception=False) from None
-
-
 def knob(name: str) -> gr.Slider | gr.Number:
-    label, info, step = KNOBS[name]
+    label, info, step = CONTROLS[name]
     low, high = RANGES[name]
     if name == "seed":
         return gr.Number(getattr(DEFAULTS, name), label=label, info=info, minimum=low, maximum=high, precision=0)
@@ -370,10 +202,5 @@ def launch_options() -> dict:
 demo = build()
 
 if __name__ == "__main__":
-    if ZERO_GPU:
-        from lvspec_core.pairs import load_pair
-
-        load_pair(DEFAULTS.pair)
-    else:
-        get_worker().warm(DEFAULTS.pair)
+    prepare()
     demo.queue(max_size=64).launch(**launch_options())

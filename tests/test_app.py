@@ -13,11 +13,12 @@ import pytest
 from fake_race import recorded
 
 import app
+import races
 from lvspec_core.errors import PairError, SettingsError, WorkerError
 from lvspec_core.records import End
 from lvspec_core.settings import METHODS, RANGES, RaceSettings
 
-KNOBS = [getattr(app.DEFAULTS, name) for name in app.KNOBS]
+KNOBS = [getattr(races.DEFAULTS, name) for name in races.KNOBS]
 INPUTS = ("clip.mp4", "shapes-qwen", "What happens?", list(METHODS), True, 0.5, *KNOBS)
 
 
@@ -47,7 +48,7 @@ class StandIn:
 def worker(monkeypatch):
     def install(batches, error=None):
         standin = StandIn(batches, error)
-        monkeypatch.setattr(app, "get_worker", lambda: standin)
+        monkeypatch.setattr(races, "get_worker", lambda: standin)
         return standin
 
     return install
@@ -70,23 +71,23 @@ def test_the_page_loads_no_model_library():
 def test_a_race_goes_from_waiting_to_its_end_and_offers_its_file(worker, visitor):
     records = recorded()
     standin = worker([records[:20], records[20:]])
-    values = list(app.race_on_page(visitor, *INPUTS))
+    values = list(races.race_on_page(visitor, *INPUTS))
     assert states(values) == ["waiting", "running", "running", "finished"]
     assert values[-1][1].value["path"].endswith("race-clip.jsonl")
     assert standin.settings == RaceSettings(question="What happens?")
-    assert app.STOPS == {}
-    assert app.TURNS.tickets == []
+    assert races.STOPS == {}
+    assert races.TURNS.tickets == []
 
 
 def test_stop_ends_the_race_and_keeps_it(worker, visitor):
     records = recorded()
     worker([[record] for record in records])
-    race = app.race_on_page(visitor, *INPUTS)
+    race = races.race_on_page(visitor, *INPUTS)
     values = [next(race) for _ in range(4)]
-    app.stop_race(SimpleNamespace(session_hash="somebody else"))
+    races.stop_race(SimpleNamespace(session_hash="somebody else"))
     values.append(next(race))
     assert states(values)[-1] == "running"
-    app.stop_race(visitor)
+    races.stop_race(visitor)
     values += list(race)
     assert states(values)[-1] == "stopped"
     assert len(values) < 10
@@ -95,21 +96,21 @@ def test_stop_ends_the_race_and_keeps_it(worker, visitor):
 def test_a_closed_tab_closes_the_race(worker, visitor):
     records = recorded()
     standin = worker([[record] for record in records])
-    race = app.race_on_page(visitor, *INPUTS)
+    race = races.race_on_page(visitor, *INPUTS)
     next(race)
     next(race)
     race.close()
     assert standin.closed
-    assert app.TURNS.tickets == []
-    assert app.STOPS == {}
+    assert races.TURNS.tickets == []
+    assert races.STOPS == {}
 
 
 def test_races_take_turns(worker, visitor):
     records = recorded()
     worker([[record] for record in records])
-    first = app.race_on_page(visitor, *INPUTS)
+    first = races.race_on_page(visitor, *INPUTS)
     next(first)
-    second = app.race_on_page(SimpleNamespace(session_hash="second"), *INPUTS)
+    second = races.race_on_page(SimpleNamespace(session_hash="second"), *INPUTS)
     assert json.loads(next(second)[0][0])["place"] == 1
     first.close()
     assert states(list(second))[-1] == "finished"
@@ -118,34 +119,35 @@ def test_races_take_turns(worker, visitor):
 @pytest.mark.parametrize("error", [WorkerError("The race was lost; the next one works."), ValueError("secret")])
 def test_an_error_is_one_sentence_on_the_board(worker, visitor, error):
     worker([recorded()[:10]], error)
-    board, _ = list(app.race_on_page(visitor, *INPUTS))[-1]
+    board, download = list(races.race_on_page(visitor, *INPUTS))[-1]
     told = json.loads(board[0])
     assert told["state"] == "failed"
     assert "secret" not in told["message"]
     assert told["message"].endswith(".")
+    assert download.value["path"].endswith(".jsonl"), "what was written can be saved"
 
 
 def test_without_a_video_no_race_begins(worker, visitor):
     standin = worker([])
-    assert states(app.race_on_page(visitor, None, *INPUTS[1:])) == ["failed"]
+    assert states(races.race_on_page(visitor, None, *INPUTS[1:])) == ["failed"]
     assert not standin.raced
 
 
 def test_the_page_offers_every_setting_with_its_default():
-    names = set(app.KNOBS) | {"anchor_quantile"}
-    assert names == set(RANGES)
-    assert app.settings_of(*INPUTS[1:]) == RaceSettings(question="What happens?")
-    assert app.settings_of(*INPUTS[1:4], False, 0.7, *KNOBS).anchor_quantile == 0.7
+    assert set(races.KNOBS) | {"anchor_quantile"} == set(RANGES)
+    assert list(app.CONTROLS) == list(races.KNOBS)
+    assert races.settings_of(*INPUTS[1:]) == RaceSettings(question="What happens?")
+    assert races.settings_of(*INPUTS[1:4], False, 0.7, *KNOBS).anchor_quantile == 0.7
     with pytest.raises(SettingsError, match="Choose at least one method"):
-        app.settings_of("shapes-qwen", "What?", [], True, 0.5, *KNOBS)
+        races.settings_of("shapes-qwen", "What?", [], True, 0.5, *KNOBS)
     with pytest.raises(PairError, match="Unknown pair"):
-        app.settings_of("nope", *INPUTS[2:])
+        races.settings_of("nope", *INPUTS[2:])
 
 
 def test_the_endpoints_answer_with_records_and_summary(worker):
     records = recorded()
     standin = worker([records])
-    answer = app.api_race("clip.mp4", "Why?", ["ar"], {"draft_length": 4})
+    answer = races.api_race("clip.mp4", "Why?", ["ar"], {"draft_length": 4})
     assert answer["records"][0]["type"] == "start"
     assert set(answer["summary"]["lanes"]) == set(METHODS)
     assert standin.settings == RaceSettings(question="Why?", methods=("ar",), draft_length=4)
@@ -156,11 +158,11 @@ def test_the_endpoints_answer_with_records_and_summary(worker):
 def test_the_endpoints_refuse_with_a_sentence(worker, settings):
     standin = worker([])
     with pytest.raises(gr.Error):
-        app.api_race("clip.mp4", settings=settings)
+        races.api_race("clip.mp4", settings=settings)
     assert not standin.raced
 
 
 def test_a_gpu_is_asked_for_as_long_as_the_settings_need():
-    small = app.gpu_seconds("clip.mp4", RaceSettings(frames=4, methods=("ar",), max_new_tokens=16))
-    large = app.gpu_seconds("clip.mp4", RaceSettings(frames=128, max_new_tokens=1024))
-    assert 10 < small < app.gpu_seconds("clip.mp4", RaceSettings()) < large <= 300
+    small = races.gpu_seconds("clip.mp4", RaceSettings(frames=4, methods=("ar",), max_new_tokens=16))
+    large = races.gpu_seconds("clip.mp4", RaceSettings(frames=128, max_new_tokens=1024))
+    assert 10 < small < races.gpu_seconds("clip.mp4", RaceSettings()) < large <= 300

@@ -1,0 +1,199 @@
+"""What the page and its endpoints do: races, film strips, saved races. Every error leaves here as one sentence."""
+
+from __future__ import annotations
+
+import html
+import os
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import gradio as gr
+import spaces
+
+from lvspec_core import view
+from lvspec_core.errors import UserError, VideoError
+from lvspec_core.records import Record, load_race, race_summary, save_race, to_dict
+from lvspec_core.registry import pair_info
+from lvspec_core.settings import DEFAULT_QUESTION, METHODS, RaceSettings
+from lvspec_core.turns import Turns
+from lvspec_core.worker import get_worker
+
+ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
+DEFAULTS = RaceSettings()
+# the settings with a control of their own, in the order in which the page hands them in
+KNOBS = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed", "plausibility", "top_k", "window", "entropy_gate", "shift")
+TURNS = Turns()
+STOPS: dict[str, threading.Event] = {}
+
+
+def prepare() -> None:
+    """Gets the bundled pair ready before anybody asks for it."""
+    if not ZERO_GPU:
+        get_worker().warm(DEFAULTS.pair)
+        return
+    # ZeroGPU wants weights placed while the Space starts
+    from lvspec_core.pairs import load_pair
+
+    load_pair(DEFAULTS.pair)
+
+
+def gpu_seconds(path: str, settings: RaceSettings) -> int:
+    """How long a GPU is asked for: loading and prefill, then every lane at a slow target's pace."""
+    return min(300, round(25 + 0.4 * settings.frames + 0.05 * settings.max_new_tokens * len(settings.methods)))
+
+
+@spaces.GPU(duration=gpu_seconds)
+def race_on_gpu(path: str, settings: RaceSettings) -> Iterator[list[Record]]:
+    """ZeroGPU runs this in a process of its own that has the GPU; records leave it as plain values."""
+    from lvspec_core.pairs import load_pair
+    from lvspec_core.race import run_race
+    from lvspec_core.video import read_video
+
+    for record in run_race(load_pair(settings.pair), read_video(path, settings.frames), settings):
+        yield [record]
+
+
+def race_stream(path: str, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
+    """Batches of new records, from the GPU process of a ZeroGPU Space or from the worker process."""
+    if not ZERO_GPU:
+        yield from get_worker().race(path, settings, stop)
+        return
+    stream = race_on_gpu(path, settings)
+    try:
+        for batch in stream:
+            yield batch
+            if stop.is_set():
+                return
+    finally:
+        stream.close()
+
+
+def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, share: float, *knobs: float) -> RaceSettings:
+    """The page's inputs as settings; raises SettingsError."""
+    named = dict(zip(KNOBS, knobs, strict=True))
+    quantile = None if calibrated else share
+    pair_info(pair)
+    return RaceSettings(pair=pair, question=question or "", methods=tuple(methods or ()), anchor_quantile=quantile, **named).validated()
+
+
+def race_on_page(request: gr.Request, path: str | None, pair: str, question: str, methods: list[str], *knobs: float):
+    """The page's race: yields (board, download) until it is over; every error ends as one sentence on the board."""
+    feed = view.Feed()
+    stop = STOPS[request.session_hash] = threading.Event()
+    try:
+        if not path:
+            raise VideoError("Choose a video first: drop a file, record one, or click a sample.")
+        settings = settings_of(pair, question, methods, *knobs)
+        with TURNS.ticket() as ticket:
+            place = ticket.place
+            yield feed.waiting(place), gr.skip()
+            while place and not stop.is_set():
+                ahead, place = place, ticket.wait(0.25)
+                # a value now and then, also when nothing moved, is how a closed tab is noticed
+                yield feed.waiting(place) if place != ahead else gr.skip(), gr.skip()
+            if not stop.is_set():
+                for batch in race_stream(path, settings, stop):
+                    yield feed.running(batch), gr.skip()
+        yield from finish(feed, feed.over())
+    except UserError as error:
+        yield from finish(feed, feed.failed(str(error)))
+    except Exception as error:
+        traceback.print_exc()
+        yield from finish(feed, feed.failed(f"Something went wrong ({type(error).__name__}); the server’s log says what."))
+    finally:
+        if STOPS.get(request.session_hash) is stop:
+            del STOPS[request.session_hash]
+
+
+def finish(feed: view.Feed, last: list[str]):
+    """Ends the race on the board; whatever was written can be saved."""
+    if not feed.records:
+        yield last, gr.skip()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = save_race(feed.records, Path(folder) / file_name(feed.records[0]))
+        # the page copies the file before this generator goes on
+        yield last, gr.DownloadButton(value=str(path), interactive=True)
+
+
+def file_name(start: Record) -> str:
+    """A race file's name, made of the video's."""
+    name = Path(start.video["name"]).stem
+    return f"race-{''.join(letter if letter.isalnum() or letter in '-_' else '-' for letter in name)[:60]}.jsonl"
+
+
+def stop_race(request: gr.Request) -> None:
+    """Ends the visitor's race within one round; what was written stays."""
+    stop = STOPS.get(request.session_hash)
+    if stop:
+        stop.set()
+
+
+def open_race(path: str):
+    """Draws a saved race; it needs no model."""
+    feed = view.Feed()
+    try:
+        return feed.over(load_race(path))
+    except UserError as error:
+        # Gradio's notices are HTML
+        gr.Warning(html.escape(str(error)))
+        return gr.skip()
+
+
+def show_strip(path: str | None, frames: float):
+    """Yields the states of the film strip for a newly chosen file."""
+    if not path:
+        yield {"state": "empty"}
+        return
+    yield {"state": "reading"}
+    try:
+        yield {"state": "ready", **get_worker().strip(path, int(frames))}
+    except UserError as error:
+        yield {"state": "failed", "message": str(error)}
+
+
+def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | None = None, settings: dict | None = None) -> dict:
+    """Races decoding methods over one video and one question with the same weights.
+
+    Args:
+        file: The video.
+        question: What the models are asked about the video.
+        methods: Which of ar, naive_sd, specvlm, lvspec take part, all by default; speedups are against ar.
+        settings: Further settings by name, such as {"pair": "shapes-qwen", "frames": 8, "draft_length": 8, "max_new_tokens": 192}.
+
+    Returns:
+        {"summary": pair, video, settings and the figures of every lane, "records": the whole race, record by record}
+    """
+    try:
+        if not file:
+            raise VideoError("Choose a video first.")
+        chosen = RaceSettings.from_dict(
+            {**(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
+        ).validated()
+        pair_info(chosen.pair)
+        with TURNS.ticket() as ticket:
+            while ticket.wait(1):
+                pass
+            records = [record for batch in race_stream(file, chosen, threading.Event()) for record in batch]
+    except UserError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+    return {"summary": race_summary(records), "records": [to_dict(record) for record in records]}
+
+
+def api_film_strip(file: str, frames: int = DEFAULTS.frames) -> dict:
+    """Shows what the models will see of a video: frames sampled evenly over it.
+
+    Args:
+        file: The video.
+        frames: How many frames are sampled.
+
+    Returns:
+        {"video": name, seconds, fps, width, height, …, "frames": [{"time": seconds, "image": a JPEG as a data URL}]}
+    """
+    try:
+        return get_worker().strip(file, frames)
+    except UserError as error:
+        raise gr.Error(str(error), print_exception=False) from None
