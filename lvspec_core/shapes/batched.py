@@ -71,8 +71,8 @@ def sequence(model, prompt: Prompt, features: torch.Tensor, captions: torch.Tens
     return embeddings, positions, embeddings.shape[1] - length - 1
 
 
-def caption_logits(model, prompt: Prompt, patches: torch.Tensor, captions: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
-    """Next-token logits [B, C, vocabulary] for every caption position, teacher-forced."""
-    embeddings, positions, start = sequence(model, prompt, video_features(model, patches), captions[:, :-1], keep)
+def caption_logits(model, prompt: Prompt, features: torch.Tensor, captions: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
+    """Next-token logits [B, C, vocabulary] for every caption position, teacher-forced. ``features``: :func:`video_features`."""
+    embeddings, positions, start = sequence(model, prompt, features, captions[:, :-1], keep)
     hidden = model.model.language_model(inputs_embeds=embeddings, position_ids=positions, use_cache=False).last_hidden_state
     return model.lm_head(hidden[:, start:])

@@ -28,7 +28,8 @@ class Prompt:
 
 @dataclass
 class Batch:
-    """``patches`` [B, N, 1176]; ``captions`` [B, C] ids, end of text included, padded with 0; ``real`` and ``visual`` [B, C] bool."""
+    """``patches`` [B, N, 1176]; ``captions`` [B, C] ids, end of text included, padded with 0; ``real`` and ``visual`` [B, C] bool;
+    ``shares``: the moments of the clip at which the frames stand."""
 
     prompt: Prompt
     patches: torch.Tensor
@@ -36,6 +37,7 @@ class Batch:
     real: torch.Tensor
     visual: torch.Tensor
     scenes: list[Scene]
+    shares: np.ndarray
 
 
 def frame_shares(frames: int, rng: np.random.Generator) -> np.ndarray:
@@ -114,9 +116,8 @@ class BatchMaker:
             ids[row, : len(words) + 1] = torch.tensor(self.caption_ids(words))
             real[row, : len(words) + 1] = True
             visual[row, : len(words)] = torch.tensor([word.visual for word in words])
-        return Batch(
-            self.prompt(question, frames, seconds), patchify(pixels, self.mean, self.std, _noise(size, rng)), ids, real, visual, scenes
-        )
+        patches = patchify(pixels, self.mean, self.std, _noise(size, rng))
+        return Batch(self.prompt(question, frames, seconds), patches, ids, real, visual, scenes, shares)
 
 
 def _noise(size: int, rng: np.random.Generator) -> torch.Tensor:

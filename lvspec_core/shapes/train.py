@@ -1,7 +1,8 @@
 """Training of the bundled pair: one command, resumable, its progress shown.
 
-A model first learns with few layers, which leaves the language-only plateau soonest; then it is deepened by blocks whose
-output projections start at zero, so that nothing learnt is lost, and trained on as a whole.
+A vision tower may first learn what stands in every tile. Then the model learns with few layers, short answers first, which
+leaves the language-only plateau soonest; then it is deepened by blocks whose output projections start at zero, so that nothing
+learnt is lost, and trained on as a whole.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import torch
 from torch.nn import functional
 from transformers import Qwen2_5_VLForConditionalGeneration
 
-from lvspec_core.shapes.batched import caption_logits
+from lvspec_core.shapes.batched import caption_logits, video_features
 from lvspec_core.shapes.captions import SHORT_QUESTION
-from lvspec_core.shapes.data import HELD_OUT_SEED, BatchMaker
+from lvspec_core.shapes.data import HELD_OUT_SEED, TEMPORAL, BatchMaker
 from lvspec_core.shapes.evaluate import facts_right
 from lvspec_core.shapes.models import build_config, build_processor
+from lvspec_core.shapes.tiles import TileReader, tile_truth
 
 CLIP_NORM = 1.0
 WARM_UP = 100
@@ -33,6 +35,7 @@ SAVE_EVERY = 200
 class Stage:
     """Part of a training. ``layers``: LM layers in this stage; ``visual_weight``: how much more a visual word's loss counts at
     the stage's start (it falls to 1 at its middle); ``pruned``: share of batches whose clips lose a random part of their video tokens;
+    ``tiles``: weight of the tile reader's loss; ``words``: whether captions are trained, or the tower alone;
     ``short``: share of batches that ask for the facts alone; ``frames``: frame counts to draw from."""
 
     layers: int
@@ -41,6 +44,8 @@ class Stage:
     learning_rate: float
     visual_weight: float = 1.0
     pruned: float = 0.0
+    tiles: float = 0.0
+    words: bool = True
     short: float = 0.1
     frames: tuple[int, ...] = (8,)
     bfloat16: bool = True
@@ -61,9 +66,10 @@ RECIPES = {
         3,
         96,
         (
-            Stage(4, 1000, 32, 1e-3, short=1.0),
-            Stage(4, 2200, 32, 1e-3, visual_weight=4),
-            Stage(36, 400, 24, 4e-4, frames=(8, 8, 8, 6, 10, 12), bfloat16=False),
+            Stage(4, 600, 32, 2e-3, tiles=1.0, words=False),
+            Stage(4, 600, 32, 1e-3, tiles=0.3, short=1.0),
+            Stage(4, 1800, 32, 1e-3, tiles=0.3, visual_weight=4),
+            Stage(36, 400, 32, 5e-4, visual_weight=2, frames=(8, 8, 8, 6, 10, 12)),
         ),
         seed=1,
     ),
@@ -107,6 +113,7 @@ class Training:
         torch.manual_seed(recipe.seed)
         self.stage, self.step, self.losses = 0, 0, []
         self.model = Qwen2_5_VLForConditionalGeneration(self._config(recipe.stages[0]))
+        self.reader = TileReader(self.model.config.text_config.hidden_size)
         self.optimizer = self._optimizer()
         if self.path.exists():
             self._resume()
@@ -118,13 +125,14 @@ class Training:
         return config
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(self.model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.01)
+        return torch.optim.AdamW([*self.model.parameters(), *self.reader.parameters()], lr=1e-3, betas=(0.9, 0.95), weight_decay=0.01)
 
     def _resume(self) -> None:
         state = torch.load(self.path, weights_only=True)
         self.stage, self.step = state["stage"], state["step"]
         self.model = Qwen2_5_VLForConditionalGeneration(self._config(self.recipe.stages[min(self.stage, len(self.recipe.stages) - 1)]))
         self.model.load_state_dict(state["model"])
+        self.reader.load_state_dict(state["reader"])
         self.optimizer = self._optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
 
@@ -133,6 +141,7 @@ class Training:
             "stage": self.stage,
             "step": self.step,
             "model": self.model.state_dict(),
+            "reader": self.reader.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
         partial = self.path.with_suffix(".partial")
@@ -169,27 +178,38 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         keep = _random_keep(batch, rng) if rng.random() < stage.pruned else None
+        loss, figure = 0.0, 0.0
         with torch.autocast("cpu", torch.bfloat16, enabled=stage.bfloat16):
-            logits = caption_logits(self.model, batch.prompt, batch.patches, batch.captions, keep)
-        weight = 1 + (stage.visual_weight - 1) * max(0.0, 1 - 2 * progress)
-        weights = batch.real + (weight - 1) * batch.visual
-        losses = functional.cross_entropy(logits.float().flatten(0, 1), batch.captions.flatten(), reduction="none").view_as(weights)
-        (losses * weights).sum().div(weights.sum()).backward()
+            features = video_features(self.model, batch.patches)
+            if stage.words:
+                logits = caption_logits(self.model, batch.prompt, features, batch.captions, keep)
+        if stage.words:
+            weight = 1 + (stage.visual_weight - 1) * max(0.0, 1 - 2 * progress)
+            weights = batch.real + (weight - 1) * batch.visual
+            losses = functional.cross_entropy(logits.float().flatten(0, 1), batch.captions.flatten(), reduction="none").view_as(weights)
+            loss = (losses * weights).sum() / weights.sum()
+            figure = float((losses.detach() * batch.visual).sum() / batch.visual.sum())
+        if stage.tiles:
+            tiles = self.reader.loss(features.float(), tile_truth(batch.scenes, batch.shares, TEMPORAL))
+            loss = loss + stage.tiles * tiles
+            figure = figure or float(tiles.detach())
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return float((losses.detach() * batch.visual).sum() / batch.visual.sum())
+        return figure
 
     @torch.inference_mode()
     def _report(self, stage: Stage, began: float) -> None:
         question = SHORT_QUESTION if stage.short == 1 else None
         batch = self.maker.batch(64, np.random.default_rng(HELD_OUT_SEED - 1), question=question)
-        predicted = caption_logits(self.model, batch.prompt, batch.patches, batch.captions).argmax(-1)
+        features = video_features(self.model, batch.patches)
+        predicted = caption_logits(self.model, batch.prompt, features, batch.captions).argmax(-1)
         right = float((predicted == batch.captions)[batch.visual].float().mean())
         recent = float(np.mean(self.losses[-50:]))
         print(
             f"{self.name} stage {self.stage + 1}/{len(self.recipe.stages)} step {self.step}/{stage.steps}"
-            f" visual loss {recent:.3f} visual words right {right:.3f} {time.time() - began:.0f} s",
+            f" loss {recent:.3f} visual words right {right:.3f} {time.time() - began:.0f} s",
             flush=True,
         )
 

@@ -53,7 +53,7 @@ def test_the_batched_forward_equals_the_stock_one(maker):
     batch = maker.batch(2, np.random.default_rng(1))
     grid = torch.tensor([[4, 8, 8]])
     with torch.inference_mode():
-        logits = caption_logits(model, batch.prompt, batch.patches, batch.captions)
+        logits = caption_logits(model, batch.prompt, video_features(model, batch.patches), batch.captions)
         for row in range(2):
             ids = torch.cat([batch.prompt.input_ids, batch.captions[row, :-1]])[None]
             _, positions, _ = sequence(model, batch.prompt, video_features(model, batch.patches), batch.captions[:, :-1])
@@ -83,14 +83,14 @@ def test_deepening_changes_nothing_at_first(maker):
     batch = maker.batch(2, np.random.default_rng(3))
     deep = train.deepen(model, build_config(layers=7, vision_layers=2, vision_hidden=64)).eval()
     with torch.inference_mode():
-        before = caption_logits(model, batch.prompt, batch.patches, batch.captions)
-        after = caption_logits(deep, batch.prompt, batch.patches, batch.captions)
+        before = caption_logits(model, batch.prompt, video_features(model, batch.patches), batch.captions)
+        after = caption_logits(deep, batch.prompt, video_features(deep, batch.patches), batch.captions)
     assert len(deep.model.language_model.layers) == 7
     assert torch.allclose(before, after, atol=1e-4)
 
 
 def test_training_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, monkeypatch, capsys):
-    stages = (train.Stage(1, 4, 4, 1e-3, visual_weight=2, bfloat16=False), train.Stage(2, 2, 4, 1e-3, pruned=1.0, bfloat16=False))
+    stages = (train.Stage(1, 4, 4, 1e-3, visual_weight=2, tiles=0.5, bfloat16=False), train.Stage(2, 2, 4, 1e-3, pruned=1.0, bfloat16=False))
     recipe = train.Recipe(1, 32, stages, seed=9)
     monkeypatch.setattr(train, "SAVE_EVERY", 2)
     whole = train.Training("m", tmp_path / "whole", recipe)

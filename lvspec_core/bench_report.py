@@ -1,0 +1,148 @@
+"""What a bench result looks like: in the terminal, as the README's table, as plots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import plotly.graph_objects as go
+from rich.console import Console
+from rich.table import Table
+
+from lvspec_core.settings import METHOD_TITLES
+
+COLUMNS = ("method", "decode speedup", "end-to-end speedup", "tokens/s", "mean accepted length", "acceptance", "facts right", "same as AR")
+PEERS = {"generate": "`generate`", "generate_assisted": "`generate(assistant_model=…)`"}
+BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe–Ito
+
+
+def rows(result: dict) -> list[list[str]]:
+    """The table's cells, methods first, then transformers' own decoding."""
+    cells = []
+    for name, row in result["methods"].items():
+        low, high = row["speedup_decode_quartiles"]
+        cells.append(
+            [
+                METHOD_TITLES[name],
+                f"{row['speedup_decode']:.2f}× ({low:.2f}–{high:.2f})" if name != "ar" else "1",
+                f"{row['speedup_total']:.2f}×" if name != "ar" else "1",
+                f"{row['tokens_per_second']:.0f}",
+                f"{row['mean_accepted_length']:.2f}",
+                "–" if row["acceptance_rate"] is None else f"{row['acceptance_rate']:.0%}",
+                f"{row['facts_right']:.1%}",
+                f"{row['same_as_ar']:.0%}",
+            ]
+        )
+    for name, row in result["peers"].items():
+        cells.append([PEERS[name], "", "", f"{row['tokens_per_second']:.0f}", "", "", "", ""])
+    return cells
+
+
+def markdown_table(result: dict) -> str:
+    """The README's table."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "| " + " | ".join(["---", *["---:"] * (len(COLUMNS) - 1)]) + " |"]
+    lines += ["| " + " | ".join(cell or " " for cell in row) + " |" for row in rows(result)]
+    return "\n".join(lines)
+
+
+def markdown_ablation(result: dict) -> str:
+    """LVSpec with its parts switched off, as a table."""
+    lines = ["| LVSpec | decode speedup | mean accepted length | facts right | same as AR |", "| --- | ---: | ---: | ---: | ---: |"]
+    for name, row in result["variants"]["ablation"].items():
+        cells = (
+            name,
+            f"{row['speedup_decode']:.2f}×",
+            f"{row['mean_accepted_length']:.2f}",
+            f"{row['facts_right']:.1%}",
+            f"{row['same_as_ar']:.0%}",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def print_result(result: dict, console: Console) -> None:
+    table = Table(*COLUMNS, title=f"{result['pair']}, medians over {result['clips']} held-out clips (quartiles)")
+    for row in rows(result):
+        table.add_row(*row)
+    console.print(table)
+    if result["anchors"]:
+        found = result["anchors"]
+        console.print(
+            f"anchors by {found['scorer']}: AUC {found['auc']:.3f}, precision at recall 0.9 {found['precision_at_recall_90']:.3f};"
+            f" at the calibrated line precision {found['precision']:.3f}, recall {found['recall']:.3f}"
+        )
+
+
+def write_report(result: dict, folder: Path) -> list[Path]:
+    """Writes bench.json and the plots: one HTML page always, PNG where kaleido and a Chromium are installed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = [folder / "bench.json"]
+    written[0].write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    figures = {"speedup": speedup_figure(result)}
+    if "variants" in result:
+        figures |= {f"sweep-{knob}": sweep_figure(knob, values) for knob, values in result["variants"]["sweep"].items()}
+    page = folder / "bench.html"
+    parts = [figure.to_html(full_html=False, include_plotlyjs=index == 0) for index, figure in enumerate(figures.values())]
+    page.write_text("<!doctype html><meta charset=utf-8><title>LVSpec Race: bench</title>\n" + "\n".join(parts), encoding="utf-8")
+    written.append(page)
+    for name, figure in figures.items():
+        picture = folder / f"{name}.png"
+        try:
+            figure.write_image(picture, width=860, height=340, scale=2)
+        except (ImportError, ValueError, RuntimeError, OSError):
+            continue
+        written.append(picture)
+    return written
+
+
+def speedup_figure(result: dict) -> go.Figure:
+    """Decode and end-to-end speedup of every method, medians with quartiles."""
+    names = list(result["methods"])
+    figure = go.Figure()
+    for figure_name, title, colour in (("speedup_decode", "decode only", BLUE), ("speedup_total", "end to end", ORANGE)):
+        medians = [result["methods"][name][figure_name] for name in names]
+        spans = [result["methods"][name][f"{figure_name}_quartiles"] for name in names]
+        error = {
+            "type": "data",
+            "symmetric": False,
+            "array": [high - middle for (_, high), middle in zip(spans, medians, strict=True)],
+            "arrayminus": [middle - low for (low, _), middle in zip(spans, medians, strict=True)],
+        }
+        bars = go.Bar(
+            x=[METHOD_TITLES[name] for name in names],
+            y=medians,
+            name=title,
+            marker_color=colour,
+            error_y=error,
+            text=[f"{value:.2f}×" for value in medians],
+            textposition="inside",
+            insidetextanchor="start",
+        )
+        figure.add_trace(bars)
+    figure.update_layout(
+        barmode="group",
+        template="plotly_white",
+        yaxis_title="speedup against AR",
+        margin={"l": 60, "r": 20, "t": 20, "b": 40},
+        legend={"orientation": "h", "y": 1.1},
+    )
+    return figure
+
+
+def sweep_figure(knob: str, values: dict) -> go.Figure:
+    """Decode speedup of every method over one knob, and the facts that LVSpec states right."""
+    figure = go.Figure()
+    labels = list(values)
+    for name in next(iter(values.values())):
+        if name == "ar":
+            continue
+        speeds = [values[label][name]["speedup_decode"] for label in labels]
+        figure.add_trace(go.Scatter(x=labels, y=speeds, name=METHOD_TITLES[name], mode="lines+markers"))
+    figure.update_layout(
+        template="plotly_white",
+        xaxis_title=knob.replace("_", " "),
+        xaxis_type="category",
+        yaxis_title="decode speedup against AR",
+        margin={"l": 60, "r": 20, "t": 20, "b": 50},
+    )
+    return figure
