@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import av
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.timeout(120)
@@ -118,3 +120,21 @@ def test_frames_follow_the_slider(standin, visit):
     number.fill("4")
     number.press("Tab")
     tab.page.wait_for_function("document.querySelectorAll('.lv-frames img').length === 4")
+
+
+def test_a_file_that_the_browser_cannot_play_still_shows_its_frames(standin, visit, tmp_path):
+    path = tmp_path / "phone.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("hevc", rate=8)
+        stream.width, stream.height, stream.pix_fmt = 160, 128, "yuv420p"
+        for level in range(16):
+            pixels = np.full((128, 160, 3), level * 15, np.uint8)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    tab = visit(standin)
+    tab.upload(path)
+    tab.page.wait_for_function("document.querySelector('.lv-strip').innerText.includes('this browser cannot play the file')")
+    assert tab.page.locator(".lv-frames img").count() == 8
+    assert tab.page.locator(".toast-body:visible").count() == 0
+    tab.race()
+    tab.state("finished")

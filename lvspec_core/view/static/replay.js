@@ -1,6 +1,6 @@
 // The finished race once more, in slow motion: all lanes at the same moment of their own clocks, so the real ratios hold.
 
-const SPEEDS = [[1, "real time"], [0.25, "1/4 speed"], [0.1, "1/10 speed"], [0.03, "1/30 speed"]];
+const SPEEDS = [[1, "1×"], [1 / 4, "1/4×"], [1 / 10, "1/10×"], [1 / 30, "1/30×"]];
 
 function buildReplay(onMoment) {
   let total = 0;
