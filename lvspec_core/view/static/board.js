@@ -4,7 +4,9 @@ const board = element.querySelector(".lv-board");
 const page = { race: newRace(null), state: "empty", message: "", place: 0, t: null, open: "lvspec", order: "" };
 const lanes = new Map();
 
-const headline = h("p", { class: "lv-headline", role: "status" });
+const headline = h("p", { class: "lv-headline" });
+// what a screen reader says: the state when it changes, not every figure
+const announcement = h("p", { class: "lv-unseen", role: "status" });
 const detail = h("p", { class: "lv-detail" });
 const bar = h("div", { class: "lv-bar", role: "progressbar", "aria-label": "Prefill", "aria-valuemin": 0, "aria-valuemax": 100 }, h("span"));
 const replay = buildReplay((t) => { page.t = t; schedule(); });
@@ -16,7 +18,7 @@ const chartSection = h("section", { class: "lv-section lv-chart-section" },
   h("p", { class: "lv-note" }, "Tokens a lane has at a moment of its own clock ÷ tokens AR has at that moment. Above 1× is faster than the target alone."), chartNode);
 const table = h("table", { class: "lv-table" });
 const tableSection = h("section", { class: "lv-section lv-table-section", hidden: true }, h("h3", {}, "The race in numbers"), h("div", { class: "lv-scroll" }, table));
-board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar), replay.root), lanesNode, chartSection, tableSection);
+board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), lanesNode, chartSection, tableSection);
 buildTips(board, (node) => page.race.lanes.get(node.closest(".lv-lane").dataset.lane));
 
 function laneNames() {
@@ -62,6 +64,8 @@ function say(now, figures) {
     finished: finishLines(best, title, figures, prefill),
   }[now];
   setText(headline, lines[0]);
+  if (board.dataset.said !== now) setText(announcement, lines[0]);
+  board.dataset.said = now;
   setText(detail, lines[1] || " ");
   const parts = page.race.prefill.map((part) => `${part.part}: ${secondsText(part.seconds)}`).join("\n");
   if (parts) setAttribute(detail, "data-tip", parts);
