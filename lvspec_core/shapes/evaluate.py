@@ -46,7 +46,7 @@ def facts_right(model, maker: BatchMaker, scenes: int = 500, seed: int = HELD_OU
 
     ``keep_ratio``: share of the video tokens that stay, pruned uniformly as for LVSpec's draft.
     """
-    rng = np.random.default_rng(seed)
+    rng, batch_size = np.random.default_rng(seed), min(batch_size, scenes)
     right, total = dict.fromkeys(ATTRIBUTES, 0), dict.fromkeys(ATTRIBUTES, 0)
     for _ in range(scenes // batch_size):
         batch = maker.batch(batch_size, rng, question="Describe the video in detail.")
