@@ -55,7 +55,7 @@ fix: $(DEV_STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(RUN_STAMP)
+bench: $(DEV_STAMP)
 	$(BIN)/python -m lvspec_core bench $(ARGS)
 
 hooks: $(DEV_STAMP)

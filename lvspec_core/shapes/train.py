@@ -69,7 +69,7 @@ RECIPES = {
             Stage(4, 600, 32, 2e-3, tiles=1.0, words=False),
             Stage(4, 600, 32, 1e-3, tiles=0.3, short=1.0),
             Stage(4, 1800, 32, 1e-3, tiles=0.3, visual_weight=4),
-            Stage(36, 400, 32, 5e-4, visual_weight=2, frames=(8, 8, 8, 6, 10, 12)),
+            Stage(36, 400, 32, 6e-4, tiles=0.3, visual_weight=3, frames=(8, 8, 8, 6, 10, 12)),
         ),
         seed=1,
     ),
@@ -77,9 +77,11 @@ RECIPES = {
         2,
         64,
         (
-            Stage(2, 300, 32, 2e-3, tiles=1.0, words=False),
-            Stage(2, 300, 32, 1e-3, tiles=0.3, short=1.0),
-            Stage(2, 1400, 32, 1e-3, tiles=0.1, visual_weight=4, pruned=0.5, frames=(8, 8, 8, 6, 10, 12)),
+            Stage(2, 1000, 32, 1e-3, short=1.0),
+            Stage(2, 2200, 32, 1e-3, visual_weight=4),
+            Stage(2, 1000, 32, 5e-4, pruned=0.6, frames=(8, 8, 8, 6, 10, 12), bfloat16=False),
+            Stage(2, 800, 32, 1e-3, tiles=0.5, visual_weight=3, pruned=0.4, frames=(8, 8, 8, 6, 10, 12)),
+            Stage(2, 1000, 32, 1.5e-3, tiles=1.0, visual_weight=4, pruned=0.4, frames=(8, 8, 8, 6, 10, 12)),
         ),
         seed=2,
     ),
@@ -112,15 +114,15 @@ class Training:
         folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(recipe.seed)
         self.stage, self.step, self.losses = 0, 0, []
-        self.model = Qwen2_5_VLForConditionalGeneration(self._config(recipe.stages[0]))
+        self.model = Qwen2_5_VLForConditionalGeneration(self._config(recipe.stages[0].layers))
         self.reader = TileReader(self.model.config.text_config.hidden_size)
         self.optimizer = self._optimizer()
         if self.path.exists():
             self._resume()
         self.maker = BatchMaker(build_processor(), self.model)
 
-    def _config(self, stage: Stage):
-        config = build_config(stage.layers, self.recipe.vision_layers, self.recipe.vision_hidden)
+    def _config(self, layers: int):
+        config = build_config(layers, self.recipe.vision_layers, self.recipe.vision_hidden)
         config._attn_implementation = "eager"  # on a CPU the fused kernel's backward pass takes half of a step
         return config
 
@@ -130,7 +132,9 @@ class Training:
     def _resume(self) -> None:
         state = torch.load(self.path, weights_only=True)
         self.stage, self.step = state["stage"], state["step"]
-        self.model = Qwen2_5_VLForConditionalGeneration(self._config(self.recipe.stages[min(self.stage, len(self.recipe.stages) - 1)]))
+        # between two stages the model still has the layers of the one before
+        layers = 1 + max(int(name.split(".")[3]) for name in state["model"] if name.startswith("model.language_model.layers."))
+        self.model = Qwen2_5_VLForConditionalGeneration(self._config(layers))
         self.model.load_state_dict(state["model"])
         self.reader.load_state_dict(state["reader"])
         self.optimizer = self._optimizer()
@@ -152,10 +156,9 @@ class Training:
         """Trains to the end of the recipe, from wherever the saved state stands."""
         while self.stage < len(self.recipe.stages):
             stage = self.recipe.stages[self.stage]
-            config = self._config(stage)
             if len(self.model.model.language_model.layers) != stage.layers:
                 torch.manual_seed(self.recipe.seed + self.stage)  # the same new blocks, resumed or not
-                self.model = deepen(self.model, config)
+                self.model = deepen(self.model, self._config(stage.layers))
                 self.optimizer = self._optimizer()
             began = time.time()
             while self.step < stage.steps:

@@ -94,7 +94,8 @@ def test_deepening_changes_nothing_at_first(maker):
     assert torch.allclose(before, after, atol=1e-4)
 
 
-def test_training_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("dies_at", "saved"), [(4, (0, 2)), (5, (1, 0))], ids=["within a stage", "before the model is deepened"])
+def test_training_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, monkeypatch, capsys, dies_at, saved):
     stages = (
         train.Stage(1, 4, 4, 1e-3, visual_weight=2, tiles=0.5, bfloat16=False),
         train.Stage(2, 2, 4, 1e-3, pruned=1.0, bfloat16=False),
@@ -112,7 +113,7 @@ def test_training_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, monk
 
     def dies(stage):
         calls.append(1)
-        if len(calls) == 4:
+        if len(calls) == dies_at:
             raise Killed
         return original(stage)
 
@@ -120,7 +121,7 @@ def test_training_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, monk
     with pytest.raises(Killed):
         broken.run()
     resumed = train.Training("m", tmp_path / "broken", recipe)
-    assert resumed.step == 2
+    assert (resumed.stage, resumed.step) == saved
     resumed.run()
     for (name, one), other in zip(whole.model.state_dict().items(), resumed.model.state_dict().values(), strict=True):
         assert torch.allclose(one, other, atol=1e-4), name
