@@ -56,7 +56,7 @@ fix: $(DEV_STAMP)
 	$(BIN)/ruff format .
 
 bench: $(DEV_STAMP)
-	$(BIN)/python -m lvspec_core bench $(ARGS)
+	$(BIN)/python -m lvspec_core bench --sweep --docs . $(ARGS)
 
 hooks: $(DEV_STAMP)
 	$(BIN)/pre-commit install

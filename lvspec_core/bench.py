@@ -16,14 +16,14 @@ from rich.console import Console
 from rich.progress import track
 from transformers import AutoModelForImageTextToText, StoppingCriteria, StoppingCriteriaList
 
-from lvspec_core.bench_report import print_result, write_report
+from lvspec_core.bench_report import fill_documents, print_result, write_report
 from lvspec_core.calibrate import auc, collect, precision_at_recall
 from lvspec_core.errors import PairError, SettingsError
 from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.race import environment, run_race
 from lvspec_core.records import LaneEnd
 from lvspec_core.settings import METHODS, RaceSettings
-from lvspec_core.shapes.captions import score_facts
+from lvspec_core.shapes.captions import read_facts, score_facts
 from lvspec_core.shapes.clips import world_clip
 from lvspec_core.shapes.data import HELD_OUT_SEED
 
@@ -128,7 +128,20 @@ def measure(pair: Pair, settings: RaceSettings, clips: int, progress: Callable =
         "methods": {name: _method(ended, scenes) for name, ended in lanes.items()},
         "peers": {name: {"tokens_per_second": _median(values)} for name, values in speeds.items()},
         "anchors": anchors(pair, settings, clips) if pair.calibration else None,
+        "departures": departures(lanes, scenes),
     }
+
+
+def departures(lanes: dict[str, list[LaneEnd]], scenes: list) -> list[dict]:
+    """Every fact that LVSpec states otherwise than AR: the clip, the attribute, both lanes' words and the truth."""
+    found = []
+    for number, scene in enumerate(scenes):
+        reference, loose = (read_facts(lanes[name][number].text) for name in ("ar", "lvspec"))
+        for attribute, truth in scene.facts().items():
+            if reference[attribute] != loose[attribute]:
+                words = {"ar": reference[attribute], "lvspec": loose[attribute], "truth": truth}
+                found.append({"clip": number, "attribute": attribute} | {name: list(said) for name, said in words.items()})
+    return found
 
 
 def _method(lanes: list[LaneEnd], scenes: list) -> dict:
@@ -195,6 +208,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--sweep-clips", type=int, default=8)
     parser.add_argument("--json", action="store_true", help="one object on stdout, nothing written elsewhere")
     parser.add_argument("--out", type=Path, default=Path("assets/bench"), help="where the result and its plots are written")
+    parser.add_argument("--docs", type=Path, help="folder whose README.md and METHODS.md get their tables from this result")
     options = parser.parse_args(arguments)
     if options.clips < 1 or options.sweep_clips < 1:
         raise SettingsError("Measure on at least one clip.")
@@ -216,5 +230,7 @@ def main(arguments: list[str]) -> int:
         return 0
     print_result(result, Console())
     written = write_report(result, options.out)
+    if options.docs:
+        written += fill_documents(result, options.docs)
     console.print("written: " + ", ".join(path.name for path in written))
     return 0

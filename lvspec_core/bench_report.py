@@ -60,6 +60,24 @@ def markdown_ablation(result: dict) -> str:
     return "\n".join(lines)
 
 
+def markdown_departures(result: dict) -> str:
+    """Where LVSpec states another fact than AR, as a sentence and a table."""
+    found = result["departures"]
+    clips = len({row["clip"] for row in found})
+    right = {name: sum(row[name] == row["truth"] for row in found) for name in ("ar", "lvspec")}
+    sentence = (
+        f"On {clips} of the bench's {result['clips']} clips LVSpec states a fact otherwise than AR ({len(found)} attributes; AR is right on"
+        f" {right['ar']} of them, LVSpec on {right['lvspec']})."
+    )
+    if not found:
+        return sentence
+    lines = [sentence, "", "| clip | attribute | truth | AR | LVSpec |", "| ---: | --- | --- | --- | --- |"]
+    for row in found:
+        said = [", ".join(row[name]) or "nothing" for name in ("truth", "ar", "lvspec")]
+        lines.append(f"| {row['clip']} | {row['attribute']} | " + " | ".join(said) + " |")
+    return "\n".join(lines)
+
+
 def print_result(result: dict, console: Console) -> None:
     table = Table(*COLUMNS, title=f"{result['pair']}, medians over {result['clips']} held-out clips (quartiles)")
     for row in rows(result):
@@ -93,6 +111,19 @@ def write_report(result: dict, folder: Path) -> list[Path]:
             continue
         written.append(picture)
     return written
+
+
+def fill_documents(result: dict, folder: Path) -> list[Path]:
+    """Puts the result's tables between their markers in README.md and METHODS.md."""
+    blocks = {("README.md", "bench"): markdown_table, ("METHODS.md", "failures"): markdown_departures}
+    if "variants" in result:
+        blocks["README.md", "ablation"] = markdown_ablation
+    for (name, marker), made in blocks.items():
+        path = folder / name
+        before, rest = path.read_text(encoding="utf-8").split(f"<!-- {marker} -->\n")
+        after = rest.split(f"<!-- /{marker} -->")[1]
+        path.write_text(f"{before}<!-- {marker} -->\n{made(result)}\n<!-- /{marker} -->{after}", encoding="utf-8")
+    return sorted({folder / name for name, _ in blocks})
 
 
 def speedup_figure(result: dict) -> go.Figure:

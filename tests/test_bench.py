@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
 from lvspec_core import bench, bench_report
 from lvspec_core.pairs import load_pair
 from lvspec_core.settings import METHODS, RaceSettings
+from lvspec_core.shapes.captions import to_text, write_caption
 from lvspec_core.shapes.clips import world_clip
+from lvspec_core.shapes.scene import ATTRIBUTES
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "assets" / "bench" / "bench.json"
@@ -60,15 +64,16 @@ def test_the_same_number_is_the_same_clip():
     assert world_clip(8)[0] != scene
 
 
-def readme_block(name: str) -> str:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def block(name: str, file: str = "README.md") -> str:
+    text = (ROOT / file).read_text(encoding="utf-8")
     return re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", text, re.DOTALL)[1].strip()
 
 
 def test_the_readmes_tables_are_the_measured_ones():
     result = json.loads(RESULT.read_text(encoding="utf-8"))
-    assert readme_block("bench") == bench_report.markdown_table(result)
-    assert readme_block("ablation") == bench_report.markdown_ablation(result)
+    assert block("bench") == bench_report.markdown_table(result)
+    assert block("ablation") == bench_report.markdown_ablation(result)
+    assert block("failures", "METHODS.md") == bench_report.markdown_departures(result)
 
 
 def test_the_readmes_pictures_exist():
@@ -90,3 +95,18 @@ def test_the_spaces_front_matter_names_the_tested_versions():
     gradio = re.search(r"sdk_version: (\d+\.\d+)", front)[1]
     assert re.search(rf"gradio\[mcp\]>={re.escape(gradio)}", (ROOT / "requirements.txt").read_text(encoding="utf-8"))
     assert len(re.search(r"short_description: (.*)", front)[1]) <= 60
+
+
+def test_a_fact_stated_otherwise_than_ar_is_listed():
+    scene, _ = world_clip(0)
+    truth = scene.facts()
+    text = to_text(write_caption(scene, np.random.default_rng(0)))
+    other = next(word for word in ATTRIBUTES["background"] if word != scene.background)
+    lane = {"ar": [SimpleNamespace(text=text)], "lvspec": [SimpleNamespace(text=text.replace(scene.background, other))]}
+    found = bench.departures(lane, [scene])
+    assert found == [
+        {"clip": 0, "attribute": "background", "ar": [scene.background], "lvspec": [other], "truth": list(truth["background"])}
+    ]
+    shown = bench_report.markdown_departures({"departures": found, "clips": 1})
+    assert f"| 0 | background | {scene.background} | {scene.background} | {other} |" in shown
+    assert "AR is right on 1 of them, LVSpec on 0" in shown
