@@ -19,9 +19,10 @@ from lvspec_core.proposals import open_drafter, proposal_depth, sampling_of, spa
 from lvspec_core.pruning import VideoTokenAttention, keep_count, specvlm_keep, uniform_keep
 from lvspec_core.records import Prefill
 from lvspec_core.relevance import Annotator
+from lvspec_core.sampling import Sampler
 from lvspec_core.settings import METHODS as NAMES
 from lvspec_core.settings import RaceSettings
-from lvspec_core.verification import LooseVerifier, Rules, Sampler, StrictVerifier
+from lvspec_core.verification import LooseVerifier, Rules, StrictVerifier
 from lvspec_core.video import VideoClip
 
 log = logging.getLogger(__name__)

@@ -90,3 +90,15 @@ class SampledChoices(Sequence):
             guess = self.guesses[self.tree.inner[row]] if children and self.guesses is not None else None
             self._drawn[row] = speculative_choice(self.target[row], guess, [self.draft[node] for node in children], self.generator)
         return self._drawn[row]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """How a lane samples, and the generator that it draws from."""
+
+    sampling: Sampling
+    generator: torch.Generator
+
+    def choices(self, tree: Tree, draft: Sequence[int], logits: torch.Tensor, guesses: torch.Tensor | None) -> SampledChoices:
+        """The target's choices; ``logits``: [n + 1, vocabulary], ``guesses``: what the proposal's tokens were drawn from."""
+        return SampledChoices(tree, draft, self.sampling.probabilities(logits), guesses, self.generator)

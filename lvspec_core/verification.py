@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from lvspec_core.drafting import Proposal
-from lvspec_core.sampling import SampledChoices, Sampling
+from lvspec_core.sampling import Sampler
 from lvspec_core.trees import Tree, tree_of
 
 ENTROPY_OVER = 3  # FLy's entropy gate looks at the target's three best choices
@@ -232,19 +232,6 @@ def _verdict(kinds: list[str], draft: Sequence[int], choices: Sequence[int]) -> 
     return Verdict(tuple(kinds), choices[len(kinds)], "bonus" if len(kinds) == len(draft) else "correction")
 
 
-@dataclass(frozen=True)
-class Sampler:
-    """How a lane samples, and the random numbers it has left."""
-
-    sampling: Sampling
-    generator: torch.Generator
-
-    def choices(self, proposal: Proposal, draft: Sequence[int], logits: torch.Tensor) -> SampledChoices:
-        """The target's choices, drawn row by row as they are asked for."""
-        target = self.sampling.probabilities(logits)
-        return SampledChoices(tree_of(proposal.parents), draft, target, proposal.guesses, self.generator)
-
-
 class StrictVerifier:
     """Strict verification of what the models left on the device. ``sampler`` None: the target's choices are its best tokens."""
 
@@ -253,14 +240,13 @@ class StrictVerifier:
 
     def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float] | None]:
         """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and no relevance."""
-        count = len(proposal)
+        count, tree = len(proposal), tree_of(proposal.parents)
         if self.sampler is None:
             numbers = torch.cat([proposal.ids, logits.argmax(-1)]).tolist()  # the round's one read by the host
             draft, choices = numbers[:count], numbers[count:]
         else:
             draft = proposal.ids.tolist()
-            choices = self.sampler.choices(proposal, draft, logits)
-        tree = tree_of(proposal.parents)
+            choices = self.sampler.choices(tree, draft, logits, proposal.guesses)
         return draft, verify_strict(draft, choices) if tree.chain else verify_strict_tree(tree, draft, choices), None
 
 
@@ -281,7 +267,7 @@ class LooseVerifier:
 
     def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float]]:
         """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and the proposal's relevance."""
-        count, rows = len(proposal), len(proposal) + 1
+        count, rows, tree = len(proposal), len(proposal) + 1, tree_of(proposal.parents)
         top = logits.topk(min(max(self.rules.top_k, ENTROPY_OVER), logits.shape[-1]))
         relevance = proposal.relevance if count else logits.new_empty(0)
         # Token ids are exact in float64, and so everything comes to the host in one read.
@@ -291,9 +277,8 @@ class LooseVerifier:
         wide = top.values.shape[-1]
         ids, values, shares = _split(numbers[count + rows :], rows * wide, rows * wide)
         if self.sampler is not None:
-            choices = list(self.sampler.choices(proposal, draft, logits))
+            choices = list(self.sampler.choices(tree, draft, logits, proposal.guesses))
         scores = Scores(choices, _rows([int(x) for x in ids], wide), _rows(values, wide))
-        tree = tree_of(proposal.parents)
         if tree.chain:
             # rows past a rejection count as well: they tell what the target says after that draft text
             self.insertions |= find_insertions(draft, scores, self.rules)

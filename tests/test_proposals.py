@@ -17,8 +17,9 @@ from lvspec_core.prefill import Prefilling
 from lvspec_core.proposals import open_drafter, proposal_depth, round_shapes, sampling_of
 from lvspec_core.race import run_race
 from lvspec_core.records import Round, from_dict, to_dict
+from lvspec_core.sampling import Sampler
 from lvspec_core.settings import METHODS, PROPOSALS
-from lvspec_core.verification import Sampler, StrictVerifier
+from lvspec_core.verification import StrictVerifier
 
 TREES = PROPOSALS[1:]
 WIDE = {"tree_nodes": 12, "tree_depth": 4, "tree_width": 3}
@@ -205,7 +206,7 @@ def test_a_low_temperature_is_greedy(random_pair, make_clip):
 @torch.inference_mode()
 def test_sampled_texts_have_ars_distribution(random_pair, make_clip, proposal):
     """First two tokens of many lanes against the target's own probabilities, with the real models and caches."""
-    settings = proposing(proposal, temperature=0.5, max_new_tokens=2, methods=("naive_sd",)).validated()
+    settings = proposing(proposal, temperature=0.5, adaptive=0.4, max_new_tokens=4, methods=("naive_sd",)).validated()
     prefilling = Prefilling(random_pair, make_clip(), settings)
     list(prefilling.run())
     target, draft, last = prefilling._target["naive_sd"], prefilling._draft["naive_sd"], prefilling.prompt.tail[-1:]
@@ -215,11 +216,11 @@ def test_sampled_texts_have_ars_distribution(random_pair, make_clip, proposal):
     def lane():
         drafter = open_drafter(settings, draft.fork(), last, random_pair.vocabulary, None, generator)
         verifier = StrictVerifier(Sampler(sampling, generator))
-        made = Lane("naive_sd", target.fork(), drafter, verifier, last, 2, proposal_depth(settings), random_pair.vocabulary)
+        made = Lane("naive_sd", target.fork(), drafter, verifier, last, 4, proposal_depth(settings), random_pair.vocabulary)
         made.end_ids = frozenset()
-        while made.finish is None:
+        while len(made.token_ids) < 2:
             made.round()
-        return tuple(made.token_ids)
+        return tuple(made.token_ids[:2])
 
     def spread(text):
         hidden = target.fork().append(torch.cat([last, torch.tensor(text, dtype=torch.long)]))
