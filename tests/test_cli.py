@@ -78,20 +78,8 @@ def test_the_settings_reach_the_race(run):
     }  # fmt: skip
     assert set(numbers) == set(RANGES | FURTHER_RANGES)
     arguments = [word for name, value in numbers.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    status, out, _ = run(
-        "race",
-        "clip.mp4",
-        "--pair",
-        "p",
-        "--question",
-        "fast ?",
-        "--methods",
-        "lvspec, ar",
-        "--proposal",
-        "static_tree",
-        *arguments,
-        "--json",
-    )
+    told = ["--pair", "p", "--question", "fast ?", "--methods", "lvspec, ar", "--proposal", "static_tree"]
+    status, out, _ = run("race", "clip.mp4", *told, *arguments, "--json")
     assert status == 0
     summary = json.loads(out)
     assert summary["pair"] == "p"

@@ -165,7 +165,7 @@ def test_adaptive_chains_stay_lossless_and_waste_less(random_pair, make_clip):
 @pytest.mark.parametrize("proposal", PROPOSALS)
 def test_a_seed_makes_a_sampled_race_repeat_and_another_does_not(random_pair, make_clip, proposal):
     def race(seed, methods=METHODS):
-        settings = proposing(proposal, temperature=0.8, top_p=0.95, seed=seed, methods=methods)
+        settings = proposing(proposal, temperature=0.8, top_p=0.95, seed=seed, methods=methods, max_new_tokens=10)
         return {name: end.token_ids for name, end in lanes(list(run_race(random_pair, make_clip(), settings))).items()}
 
     first = race(1)

@@ -248,7 +248,7 @@ def test_a_rounds_text_has_the_targets_distribution(tree, sampling, drawn):
 
 
 def test_lvspec_with_every_knob_shut_keeps_the_distribution_and_open_it_does_not():
-    target, draft, sampling, runs = Chain(0), Chain(1), Sampling(1.0), 2500
+    target, draft, sampling, runs = Chain(0), Chain(1), Sampling(1.0), 1500
     off = []
     for rules in (Rules(0.5, shift=0), Rules(9.0, plausibility=0.0, top_k=4, window=0, entropy_gate=0.0, shift=0)):
         generator = torch.Generator().manual_seed(3)
