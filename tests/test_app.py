@@ -166,3 +166,20 @@ def test_a_gpu_is_asked_for_as_long_as_the_settings_need():
     small = races.gpu_seconds("clip.mp4", RaceSettings(frames=4, methods=("ar",), max_new_tokens=16))
     large = races.gpu_seconds("clip.mp4", RaceSettings(frames=128, max_new_tokens=1024))
     assert 10 < small < races.gpu_seconds("clip.mp4", RaceSettings()) < large <= 300
+
+
+@pytest.mark.slow
+def test_on_zero_gpu_the_race_runs_where_it_was_asked_for(monkeypatch, random_pair):
+    import lvspec_core.pairs
+
+    monkeypatch.setattr(races, "ZERO_GPU", True)
+    monkeypatch.setattr(lvspec_core.pairs, "load_pair", lambda name: random_pair)
+    sample = str(app.SAMPLES[0].path)
+    settings = RaceSettings(frames=2, max_new_tokens=6, methods=("ar", "lvspec")).validated()
+    records = [record for batch in races.race_stream(sample, settings, threading.Event()) for record in batch]
+    assert isinstance(records[-1], End)
+    stop = threading.Event()
+    stream = races.race_stream(sample, settings, stop)
+    next(stream)
+    stop.set()
+    assert list(stream) == []

@@ -6,9 +6,11 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from lvspec_core.pruning import keep_count, uniform_keep
 from lvspec_core.shapes.batched import sequence, video_features
 from lvspec_core.shapes.captions import score_facts
-from lvspec_core.shapes.data import HELD_OUT_SEED, BatchMaker
+from lvspec_core.shapes.data import FRAMES, HELD_OUT_SEED, MERGE, PATCH, TEMPORAL, BatchMaker
+from lvspec_core.shapes.models import SIDE
 from lvspec_core.shapes.scene import ATTRIBUTES
 
 LONGEST = 176
@@ -42,16 +44,17 @@ def greedy_captions(model, maker: BatchMaker, batch, keep: torch.Tensor | None =
 def facts_right(model, maker: BatchMaker, scenes: int = 500, seed: int = HELD_OUT_SEED, keep_ratio: float = 1.0, batch_size: int = 50):
     """Attribute -> share of facts right over held-out scenes, "all" over all facts.
 
-    ``keep_ratio``: share of the video tokens that stay, evenly spaced.
+    ``keep_ratio``: share of the video tokens that stay, pruned uniformly as for LVSpec's draft.
     """
-    rng = np.random.default_rng(seed)
+    rng, batch_size = np.random.default_rng(seed), min(batch_size, scenes)
     right, total = dict.fromkeys(ATTRIBUTES, 0), dict.fromkeys(ATTRIBUTES, 0)
     for _ in range(scenes // batch_size):
         batch = maker.batch(batch_size, rng, question="Describe the video in detail.")
-        tokens = batch.prompt.video.stop - batch.prompt.video.start
         keep = None
         if keep_ratio < 1:
-            keep = torch.linspace(0, tokens - 1, round(tokens * keep_ratio)).round().long().expand(batch_size, -1)
+            grid = (FRAMES // TEMPORAL, SIDE // PATCH // MERGE, SIDE // PATCH // MERGE)
+            tokens = batch.prompt.video.stop - batch.prompt.video.start
+            keep = torch.tensor(uniform_keep(grid, keep_count(tokens, 1 - keep_ratio))).expand(batch_size, -1)
         for text, scene in zip(greedy_captions(model, maker, batch, keep), batch.scenes, strict=True):
             for attribute, (hits, facts) in score_facts(text, scene).items():
                 right[attribute] += hits

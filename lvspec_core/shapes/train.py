@@ -8,7 +8,6 @@ learnt is lost, and trained on as a whole.
 from __future__ import annotations
 
 import argparse
-import copy
 import math
 import time
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from transformers import Qwen2_5_VLForConditionalGeneration
 
 from lvspec_core.shapes.batched import caption_logits, video_features
 from lvspec_core.shapes.captions import SHORT_QUESTION
+from lvspec_core.shapes.card import write_card
 from lvspec_core.shapes.data import HELD_OUT_SEED, TEMPORAL, BatchMaker
 from lvspec_core.shapes.evaluate import facts_right
 from lvspec_core.shapes.models import build_config, build_processor
@@ -77,9 +77,9 @@ RECIPES = {
         2,
         64,
         (
-            Stage(2, 1000, 32, 1e-3, short=1.0),
-            Stage(2, 2200, 32, 1e-3, visual_weight=4),
-            Stage(2, 1000, 32, 5e-4, pruned=0.6, frames=(8, 8, 8, 6, 10, 12), bfloat16=False),
+            Stage(2, 300, 32, 2e-3, tiles=1.0, words=False),
+            Stage(2, 300, 32, 1e-3, tiles=0.3, short=1.0),
+            Stage(2, 1400, 32, 1e-3, tiles=0.1, visual_weight=4, pruned=0.5, frames=(8, 8, 8, 6, 10, 12)),
         ),
         seed=2,
     ),
@@ -222,25 +222,44 @@ def _random_keep(batch, rng: np.random.Generator) -> torch.Tensor:
     return order[:, :kept].sort(dim=1).values
 
 
-def export(training: Training, folder: Path) -> dict:
-    """Writes the model in half precision beside its processor, measures what was written, and returns the figures."""
-    half = copy.deepcopy(training.model).half()
-    half.save_pretrained(folder, max_shard_size="9MB")
+def export(name: str, work: Path, out: Path, scenes: int) -> dict:
+    """Writes a trained model in half precision beside its processor; measures what was written, and returns sizes and figures."""
+    recipe, folder = RECIPES[name], out / name
+    training = Training(name, work, recipe)
+    training.model.half().save_pretrained(folder, max_shard_size="9MB")
     build_processor().save_pretrained(folder)
     model = Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
-    return facts_right(model, BatchMaker(build_processor(), model))
+    maker = BatchMaker(build_processor(), model)
+    text, vision = model.config.text_config, model.config.vision_config
+    figures = {
+        "layers": text.num_hidden_layers,
+        "hidden": text.hidden_size,
+        "vision_layers": vision.depth,
+        "vision_hidden": vision.hidden_size,
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "samples": sum(stage.steps * stage.batch for stage in recipe.stages),
+        "facts": facts_right(model, maker, scenes),
+    }
+    if name == "draft":
+        figures["facts_pruned"] = facts_right(model, maker, scenes, keep_ratio=0.5)
+    return figures
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lvspec_core train-shapes", description=__doc__)
-    parser.add_argument("--model", choices=[*RECIPES, "both"], default="both")
+    parser.add_argument("--model", choices=[*RECIPES, "both"], default="both", help="one alone is trained but not written out")
     parser.add_argument("--work", type=Path, default=Path("runs/shapes-qwen"), help="checkpoints; training goes on from them")
     parser.add_argument("--out", type=Path, default=Path("assets/shapes-qwen"), help="where the pair is written")
+    parser.add_argument("--scenes", type=int, default=500, help="held-out scenes for the model card")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
     for name in RECIPES if options.model == "both" else (options.model,):
         Training(name, options.work, RECIPES[name]).run()
+    if options.model == "both":
+        models = {name: export(name, options.work, options.out, options.scenes) for name in RECIPES}
+        write_card(options.out, models, options.scenes)
+        print(f"The pair and its card stand in {options.out}; now find its anchor threshold: python -m lvspec_core calibrate", flush=True)
     return 0
 
 

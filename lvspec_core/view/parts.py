@@ -28,7 +28,7 @@ class Part:
 
 BOARD = Part("board.html", ("dom.js", "model.js", "lane.js", "tips.js", "chart.js", "replay.js", "board.js"))
 STRIP = Part("strip.html", ("dom.js", "strip.js"))
-TITLE = Part("title.html", ("title.js",))
+TITLE = Part("title.html", ("theme.js", "title.js"))
 SAMPLES = Part("samples.html", ("dom.js", "samples.js"))
 
 

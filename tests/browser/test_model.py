@@ -74,6 +74,11 @@ def test_the_text_counts_as_equal_only_as_far_as_both_have_come(model):
     assert model.evaluate(at, [[start("ar", "lvspec"), *AR[:5], *FAST], None]) is True
 
 
+def test_rounds_are_counted_by_what_they_wrote(model):
+    sizes = "(records) => { const race = raceOf(records); return [...race.lanes.values()].map((lane) => roundSizes(lane, null)); }"
+    assert model.evaluate(sizes, RACE) == [[10], [0, 0, 1, 0, 1]]
+
+
 def test_a_failed_lane_claims_nothing(model):
     failed = {"type": "lane", "lane": "lvspec", "finish": "failed", "error": "Out of memory.", "prefill_seconds": 0}
     figures = model.evaluate("(records) => figuresOf(records, null)", [*RACE, failed])

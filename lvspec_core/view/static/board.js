@@ -4,19 +4,25 @@ const board = element.querySelector(".lv-board");
 const page = { race: newRace(null), state: "empty", message: "", place: 0, t: null, open: "lvspec", order: "" };
 const lanes = new Map();
 
-const headline = h("p", { class: "lv-headline", role: "status" });
+const headline = h("p", { class: "lv-headline" });
+// what a screen reader says: the state when it changes, not every figure
+const announcement = h("p", { class: "lv-unseen", role: "status" });
 const detail = h("p", { class: "lv-detail" });
 const bar = h("div", { class: "lv-bar", role: "progressbar", "aria-label": "Prefill", "aria-valuemin": 0, "aria-valuemax": 100 }, h("span"));
 const replay = buildReplay((t) => { page.t = t; schedule(); });
 const lanesNode = h("div", { class: "lv-lanes" });
 const chartNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Speedup against AR over own decoding time" });
-const chart = buildChart(chartNode, props.plotly);
-const chartSection = h("section", { class: "lv-section lv-chart-section" },
-  h("h3", {}, "Speedup against AR over own time"),
-  h("p", { class: "lv-note" }, "Tokens a lane has at a moment of its own clock ÷ tokens AR has at that moment. Above 1× is faster than the target alone."), chartNode);
+const drawSpeedup = buildChart(chartNode, props.plotly, speedupFigure);
+const roundsNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Tokens written per round" });
+const drawRounds = buildChart(roundsNode, props.plotly, roundsFigure);
+const charts = h("div", { class: "lv-charts" },
+  h("section", { class: "lv-section" }, h("h3", {}, "Speedup against AR over own time"),
+    h("p", { class: "lv-note" }, "Tokens a lane has at a moment of its own clock ÷ tokens AR has at that moment."), chartNode),
+  h("section", { class: "lv-section" }, h("h3", {}, "What a round brings"),
+    h("p", { class: "lv-note" }, "A round is one pass of the target. AR’s rounds always write one token."), roundsNode));
 const table = h("table", { class: "lv-table" });
 const tableSection = h("section", { class: "lv-section lv-table-section", hidden: true }, h("h3", {}, "The race in numbers"), h("div", { class: "lv-scroll" }, table));
-board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar), replay.root), lanesNode, chartSection, tableSection);
+board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), lanesNode, charts, tableSection);
 buildTips(board, (node) => page.race.lanes.get(node.closest(".lv-lane").dataset.lane));
 
 function laneNames() {
@@ -62,6 +68,8 @@ function say(now, figures) {
     finished: finishLines(best, title, figures, prefill),
   }[now];
   setText(headline, lines[0]);
+  if (board.dataset.said !== now) setText(announcement, lines[0]);
+  board.dataset.said = now;
   setText(detail, lines[1] || " ");
   const parts = page.race.prefill.map((part) => `${part.part}: ${secondsText(part.seconds)}`).join("\n");
   if (parts) setAttribute(detail, "data-tip", parts);
@@ -76,7 +84,8 @@ function prefillText() {
     sums.set(model, (sums.get(model) || 0) + part.seconds);
   }
   const list = [...sums].map(([model, seconds]) => `${model} ${secondsText(seconds)}`);
-  return list.length ? `Prefill: ${list.join(", ")}` : "";
+  const strict = page.race.start?.pair.strict_notice || "";
+  return list.length ? `Prefill: ${list.join(", ")}${strict ? `. ${strict}` : ""}` : "";
 }
 
 function finishLines(best, title, figures, prefill) {
@@ -127,6 +136,16 @@ function drawTable(figures) {
   table.replaceChildren(h("thead", {}, head), h("tbody", {}, ...rows, ...kinds));
 }
 
+function drawCharts(over) {
+  const race = page.race;
+  const running = raceSeconds(race) > 0;
+  const pause = over ? 80 : 250;
+  setAttribute(chartNode, "data-empty", race.lanes.size && !race.lanes.has("ar") ? "Tick AR to see speedups: it is what the others are measured against." : "The curves appear as the lanes write.");
+  setAttribute(roundsNode, "data-empty", "Each round counts here.");
+  if ((race.lanes.has("ar") && running) || chartNode.classList.contains("drawn")) drawSpeedup(race, page.t, pause);
+  if (running || roundsNode.classList.contains("drawn")) drawRounds(race, page.t, pause * 2);
+}
+
 let scheduled = false;
 function schedule() {
   if (scheduled) return;
@@ -150,10 +169,7 @@ function draw() {
   replay.offer(over ? raceSeconds(race) : 0);
   show(tableSection, over && raceSeconds(race) > 0);
   if (over && raceSeconds(race) > 0 && page.t === null) drawTable(figures);
-  const hasCurve = race.lanes.has("ar") && raceSeconds(race) > 0;
-  toggle(chartSection, "waiting", !hasCurve);
-  setAttribute(chartNode, "data-empty", race.lanes.size && !race.lanes.has("ar") ? "Tick AR to see speedups: it is what the others are measured against." : "The curves appear as the lanes write.");
-  if (hasCurve || chartNode.classList.contains("drawn")) chart.draw(race, page.t, over ? 80 : 250);
+  drawCharts(over);
 }
 
 function receive(value) {
@@ -187,4 +203,4 @@ for (const root of [document.documentElement, document.body]) {
 }
 receive(props.value);
 draw();
-setTimeout(chart.preload, 1500);
+setTimeout(() => loadPlotly(props.plotly).catch((error) => console.error(error)), 1500);

@@ -1,4 +1,4 @@
-// The live chart: speedup against AR over own time, drawn in place by plotly.js.
+// The live charts, drawn in place by plotly.js: speedup against AR over own time, and how much a round brings.
 
 const LINES = {
   ar: { dash: "dash", width: 1.5 },
@@ -7,45 +7,82 @@ const LINES = {
   lvspec: { dash: "solid", width: 3 },
 };
 
+const PATTERNS = { naive_sd: ".", specvlm: "/" };
+
+let plotly = null;
 function loadScript(url) {
   return new Promise((resolve, reject) => {
     document.head.append(h("script", { src: url, async: true, onload: resolve, onerror: () => reject(new Error(`cannot load ${url}`)) }));
   });
 }
 
+// One load for all charts; a failed one may be tried again.
+function loadPlotly(url) {
+  if (window.Plotly) return Promise.resolve();
+  plotly ||= loadScript(url).catch((error) => { plotly = null; throw error; });
+  return plotly;
+}
+
 function css(name) {
   return getComputedStyle(document.querySelector(".lv-board")).getPropertyValue(name).trim();
 }
 
-function chartFigure(race, t, narrow) {
-  const lanes = [...race.lanes.values()];
-  const ink = css("--lv-muted");
-  const drawn = lanes.map((lane) => ({ lane, curve: speedupCurve(race, lane, t) }));
+const titleOf = (lane) => (METHODS[lane.name] || { title: "other" }).title;
+const colourOf = (lane) => css(`--lane-${lane.name}`) || css("--lv-muted");
+
+function baseLayout(narrow) {
+  const rule = css("--lv-rule");
+  return {
+    height: narrow ? 240 : 290,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: css("--lv-font"), size: 12, color: css("--lv-muted") },
+    showlegend: false,
+    hovermode: "closest",
+    hoverlabel: { bgcolor: css("--lv-paper"), bordercolor: rule, font: { color: css("--lv-ink") } },
+    xaxis: { showgrid: false, zeroline: false, ticks: "outside", ticklen: 4, tickcolor: rule, fixedrange: true },
+    yaxis: { gridcolor: rule, zeroline: false, nticks: 6, fixedrange: true },
+  };
+}
+
+function speedupFigure(race, t, narrow) {
+  const drawn = [...race.lanes.values()].map((lane) => ({ lane, curve: speedupCurve(race, lane, t) }));
   const highest = Math.max(1.5, ...drawn.flatMap(({ curve }) => curve.y));
   const traces = drawn.map(({ lane, curve }) => ({
     x: lane.name === "ar" && curve.x.length ? [0, last(curve.x, 0)] : curve.x,
     y: lane.name === "ar" && curve.x.length ? [1, 1] : curve.y,
-    name: (METHODS[lane.name] || { title: "other" }).title,
+    name: titleOf(lane),
     mode: "lines",
-    line: { ...(LINES[lane.name] || LINES.naive_sd), color: css(`--lane-${lane.name}`) || ink },
+    line: { ...(LINES[lane.name] || LINES.naive_sd), color: colourOf(lane) },
     hovertemplate: "%{y:.2f}× after %{x:.3~f} s<extra>%{fullData.name}</extra>",
   }));
-  return {
-    traces,
-    layout: {
-      margin: { l: 44, r: narrow ? 66 : 76, t: 12, b: 44 },
-      height: narrow ? 240 : 290,
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: css("--lv-font"), size: 12, color: ink },
-      showlegend: false,
-      hovermode: "closest",
-      hoverlabel: { bgcolor: css("--lv-paper"), bordercolor: css("--lv-rule"), font: { color: css("--lv-ink") } },
-      xaxis: { title: { text: "own decoding time (s)", standoff: 8 }, range: [0, Math.max(0.05, raceSeconds(race)) * 1.01], showgrid: false, zeroline: false, ticks: "outside", ticklen: 4, tickcolor: css("--lv-rule"), fixedrange: true },
-      yaxis: { range: [0, highest * 1.08], gridcolor: css("--lv-rule"), zeroline: false, ticksuffix: "×", nticks: 6, fixedrange: true },
-      annotations: endLabels(drawn, highest),
-    },
-  };
+  const layout = baseLayout(narrow);
+  layout.margin = { l: 40, r: narrow ? 66 : 76, t: 12, b: 44 };
+  Object.assign(layout.xaxis, { title: { text: "own decoding time (s)", standoff: 8 }, range: [0, Math.max(0.05, raceSeconds(race)) * 1.01] });
+  Object.assign(layout.yaxis, { range: [0, highest * 1.08], ticksuffix: "×" });
+  layout.annotations = endLabels(drawn, highest);
+  return { traces, layout };
+}
+
+function roundsFigure(race, t, narrow) {
+  const lanes = [...race.lanes.values()].filter((lane) => lane.name !== "ar");
+  const traces = lanes.map((lane) => {
+    const sizes = roundSizes(lane, t);
+    return {
+      type: "bar",
+      x: sizes.map((_, index) => index + 1),
+      y: sizes,
+      name: titleOf(lane),
+      marker: { color: colourOf(lane), pattern: { shape: PATTERNS[lane.name] || "", solidity: 0.6, size: 6 } },
+      hovertemplate: "%{y} rounds wrote %{x} tokens<extra>%{fullData.name}</extra>",
+    };
+  });
+  const layout = baseLayout(narrow);
+  layout.margin = { l: 36, r: 8, t: 34, b: 44 };
+  Object.assign(layout, { showlegend: true, legend: { orientation: "h", x: 1, xanchor: "right", y: 1.02, yanchor: "bottom" }, bargap: 0.25, bargroupgap: 0.08 });
+  Object.assign(layout.xaxis, { title: { text: "tokens written in a round", standoff: 8 }, dtick: 1, ticks: "" });
+  Object.assign(layout.yaxis, { title: { text: "rounds" }, rangemode: "tozero", tickformat: "d" });
+  return { traces, layout };
 }
 
 // The lanes' names at the ends of their lines, moved apart where two lines end close together.
@@ -57,36 +94,27 @@ function endLabels(drawn, highest) {
   return ends.map(({ lane, x, y }) => {
     const height = Math.max(y * pixels, floor);
     floor = height + 16;
-    const title = (METHODS[lane.name] || { title: "other" }).title;
-    return { x, y, text: title, showarrow: false, xanchor: "left", xshift: 6, yshift: height - y * pixels, font: { size: 12, color: css(`--lane-${lane.name}`) || css("--lv-muted") } };
+    return { x, y, text: titleOf(lane), showarrow: false, xanchor: "left", xshift: 6, yshift: height - y * pixels, font: { size: 12, color: colourOf(lane) } };
   });
 }
 
-// Draws at most every `pause` ms: the chart must not take from the lanes the cores that they need.
-function buildChart(node, url) {
-  let loading = null;
+// Draws at most every `pause` ms: the charts must not take from the lanes the cores that they need.
+function buildChart(node, url, figure) {
   let due = null;
   let lastDrawn = 0;
   async function draw(race, t) {
-    if (!window.Plotly) {
-      loading ||= loadScript(url).catch((error) => { loading = null; throw error; });
-      await loading;
-    }
-    const narrow = node.clientWidth < 520;
-    const { traces, layout } = chartFigure(race, t, narrow);
+    await loadPlotly(url);
+    const { traces, layout } = figure(race, t, node.clientWidth < 420);
     await window.Plotly.react(node, traces, layout, { displayModeBar: false, responsive: true });
     setAttribute(node, "data-points", String(traces.reduce((sum, trace) => sum + trace.x.length, 0)));
     toggle(node, "drawn", true);
   }
-  return {
-    preload: () => { if (!window.Plotly) loading ||= loadScript(url).catch(() => { loading = null; }); },
-    draw: (race, t, pause) => {
-      clearTimeout(due);
-      const wait = Math.max(0, lastDrawn + pause - performance.now());
-      due = setTimeout(() => {
-        lastDrawn = performance.now();
-        draw(race, t).catch((error) => console.error(error));
-      }, wait);
-    },
+  return (race, t, pause) => {
+    clearTimeout(due);
+    const wait = Math.max(0, lastDrawn + pause - performance.now());
+    due = setTimeout(() => {
+      lastDrawn = performance.now();
+      draw(race, t).catch((error) => console.error(error));
+    }, wait);
   };
 }

@@ -193,6 +193,16 @@ function speedupCurve(race, lane, t) {
   return curve;
 }
 
+// How many of the lane's rounds wrote 1, 2, 3 … tokens.
+function roundSizes(lane, t) {
+  const sizes = [];
+  for (const round of lane.rounds.slice(0, roundsAt(lane, t))) {
+    while (sizes.length < round.tokens.length) sizes.push(0);
+    if (round.tokens.length) sizes[round.tokens.length - 1] += 1;
+  }
+  return sizes;
+}
+
 // What one round did, in plain words.
 function roundSentence(round) {
   const words = (count) => (count === 1 ? "1 word" : `${count} words`);

@@ -17,7 +17,7 @@ function drawStrip() {
     strip.replaceChildren(
       h("p", { class: "lv-strip-say" }, h("b", {}, video.name), ` ${clock(video.seconds)} · ${size} · `,
         value.frames.length === 1 ? "the one frame that the models see" : `the ${value.frames.length} frames that the models see`,
-        unplayable ? " · this browser cannot play the file, but the models can read it" : ""),
+        unplayable() ? " · this browser cannot play the file, but the models can read it" : ""),
       h("ol", { class: "lv-frames", tabindex: 0, "aria-label": "Sampled frames" }, ...value.frames.map((frame) =>
         h("li", {}, h("img", { src: /^data:image\//.test(frame.image) ? frame.image : "", alt: `Frame at ${clock(frame.time)}`, height: 72 }), h("span", {}, clock(frame.time))))));
     return;
@@ -28,21 +28,21 @@ function drawStrip() {
 
 // Gradio raises an error where the browser cannot play a file. The models may well read it (HEVC from phones), so the strip
 // says that instead.
-let unplayable = false;
 const notices = document.querySelector(".toast-wrap");
 if (notices) {
   new MutationObserver(() => {
     for (const notice of notices.children) {
-      if (!notice.textContent.includes("Video not playable")) continue;
+      if (!notice.textContent.includes("Video not playable") || notice.style.display === "none") continue;
       notice.style.display = "none";
-      unplayable = true;
       drawStrip();
     }
   }).observe(notices, { childList: true, subtree: true });
 }
 
-watch("value", () => {
-  if (props.value && props.value.state === "reading") unplayable = false;
-  drawStrip();
-});
+function unplayable() {
+  const player = document.querySelector("#video video");
+  return Boolean(player && player.error);
+}
+
+watch("value", drawStrip);
 drawStrip();

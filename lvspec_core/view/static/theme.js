@@ -1,5 +1,7 @@
 // Light or dark: the visitor's choice if there is one, else the system's, which Gradio follows by itself.
+// Runs from the page's head, to be early, and from the title, which must not depend on which of the two comes first.
 (() => {
+  if (window.lvspecTheme) return;
   const wanted = localStorage.getItem("lvspec-theme");
   const dark = () => document.body.classList.contains("dark");
   const set = (on) => document.body.classList.toggle("dark", on);

@@ -24,6 +24,8 @@ function buildTips(board, laneFor) {
   const tip = h("div", { class: "lv-tip", role: "status", hidden: true });
   board.append(tip);
   let owner = null;
+  // how far the arrow keys have come in each text
+  const places = new WeakMap();
 
   function open(node) {
     const content = node.dataset.tip ? h("p", {}, node.dataset.tip) : tokenTip(laneFor(node), Number(node.dataset.index));
@@ -66,8 +68,10 @@ function buildTips(board, laneFor) {
     if (!text || !step) return;
     const chips = [...text.querySelectorAll(".tk[data-index]")];
     if (!chips.length) return;
-    const at = chips.indexOf(owner);
-    const next = chips[Math.max(0, Math.min(chips.length - 1, at + step))];
+    const at = text.contains(owner) ? chips.indexOf(owner) : (places.get(text) ?? -1);
+    const place = Math.max(0, Math.min(chips.length - 1, at + step));
+    const next = chips[place];
+    places.set(text, place);
     event.preventDefault();
     next.scrollIntoView({ block: "nearest" });
     open(next);
