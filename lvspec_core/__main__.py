@@ -19,7 +19,7 @@ from rich.console import Console
 from lvspec_core import __version__
 from lvspec_core.errors import SettingsError, UserError
 from lvspec_core.records import LaneEnd, Record, check_writable, load_race, race_summary, save_race, timeline
-from lvspec_core.settings import METHODS, RANGES, RaceSettings
+from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
 from lvspec_core.terminal import RaceView, follow, plain_text, title, watch
 from lvspec_core.worker import get_worker
 
@@ -33,7 +33,7 @@ TOOLS = {
 SETTINGS_HELP = {
     "frames": "frames sampled over the whole clip",
     "pruning_ratio": "share of the video tokens that the drafts of SpecVLM and LVSpec do not see",
-    "draft_length": "draft tokens proposed per round",
+    "draft_length": "draft tokens proposed per round, as a chain",
     "max_new_tokens": "token budget of every lane",
     "seed": "seed of the random generators",
     "anchor_quantile": "LVSpec: share of the tokens, by relevance, that count as fillers; without it the pair's calibrated threshold",
@@ -42,6 +42,12 @@ SETTINGS_HELP = {
     "window": "LVSpec: draft tokens after a loose filler on which the target must agree again; 0 is off",
     "entropy_gate": "LVSpec: positions with a lower entropy are never loosened; 0 is off",
     "shift": "LVSpec: how far ahead a shifted token may stand; 0 is off",
+    "tree_nodes": "dynamic tree: draft tokens proposed per round",
+    "tree_depth": "dynamic tree: how many may follow one another",
+    "tree_width": "dynamic tree: how many tokens of a level are expanded, and by how many each",
+    "adaptive": "the draft stops after a token less probable to it than this; 0 is off",
+    "temperature": "0 decodes greedily, else tokens are drawn",
+    "top_p": "sampling: tokens are drawn from the fewest best ones that hold this share",
 }
 SPEEDS = (0.001, 1000.0)
 REPLAY_FRAME_SECONDS = 1 / 15
@@ -94,7 +100,8 @@ def build_parser() -> argparse.ArgumentParser:
     race.add_argument("--pair", default=defaults.pair, metavar="NAME", help="target/draft pair (default: %(default)s)")
     race.add_argument("--question", default=defaults.question, metavar="TEXT", help="question about the video (default: %(default)s)")
     race.add_argument("--methods", default=",".join(METHODS), metavar="LIST", help="comma-separated methods (default: %(default)s)")
-    for name, (low, high) in RANGES.items():
+    race.add_argument("--proposal", default=defaults.proposal, metavar="NAME", help=f"one of {', '.join(PROPOSALS)} (default: %(default)s)")
+    for name, (low, high) in (RANGES | FURTHER_RANGES).items():
         default = getattr(defaults, name)
         told = "" if default is None else f" (default: {default})"
         race.add_argument(
@@ -154,8 +161,8 @@ def run_replay(options: argparse.Namespace) -> int:
 def settings_of(options: argparse.Namespace) -> RaceSettings:
     """The validated settings of a race; raises SettingsError."""
     methods = tuple(name.strip() for name in options.methods.split(",") if name.strip())
-    numbers = {name: getattr(options, name) for name in RANGES}
-    return RaceSettings(pair=options.pair, question=options.question, methods=methods, **numbers).validated()
+    numbers = {name: getattr(options, name) for name in RANGES | FURTHER_RANGES}
+    return RaceSettings(pair=options.pair, question=options.question, methods=methods, proposal=options.proposal, **numbers).validated()
 
 
 def keep(batches: Iterable[list[Record]], records: list[Record]) -> Iterator[list[Record]]:

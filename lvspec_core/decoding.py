@@ -10,24 +10,24 @@ import torch
 
 from lvspec_core.drafting import Drafter
 from lvspec_core.families.stream import Stream
+from lvspec_core.trees import accepted_first, tree_of
 from lvspec_core.verification import LooseVerifier, StrictVerifier
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the table. ``draft_sees``: None (no draft), "all", "attended" (SpecVLM) or "uniform" video tokens;
-    ``proposal``: "empty" or "chain"; ``loose``: LVSpec's verification instead of exact match."""
+    """A row of the table. ``draft_sees``: None (no draft, AR), "all", "attended" (SpecVLM) or "uniform" video tokens;
+    ``loose``: LVSpec's verification instead of exact match. How a draft proposes is a setting, the same for all methods."""
 
     draft_sees: str | None
-    proposal: str
     loose: bool = False
 
 
 METHODS = {
-    "ar": Method(draft_sees=None, proposal="empty"),
-    "naive_sd": Method(draft_sees="all", proposal="chain"),
-    "specvlm": Method(draft_sees="attended", proposal="chain"),
-    "lvspec": Method(draft_sees="uniform", proposal="chain", loose=True),
+    "ar": Method(draft_sees=None),
+    "naive_sd": Method(draft_sees="all"),
+    "specvlm": Method(draft_sees="attended"),
+    "lvspec": Method(draft_sees="uniform", loose=True),
 }
 
 
@@ -42,7 +42,8 @@ class Committed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One round. ``seconds``: the lane's own clock at its end."""
+    """One round. ``seconds``: the lane's own clock at its end. ``proposed``: the accepted draft tokens come first; ``parents``:
+    for each the index of the one before it, -1 for the text, empty if they are a chain."""
 
     index: int
     seconds: float
@@ -51,6 +52,7 @@ class Outcome:
     proposed: tuple[int, ...]
     accepted: int
     tokens: tuple[Committed, ...]
+    parents: tuple[int, ...] = ()
 
 
 class Lane:
@@ -80,7 +82,7 @@ class Lane:
         self.draft_length = draft_length
         self.cut = None if vocabulary == target.model.vocabulary else vocabulary
         self.end_ids = target.model.end_ids
-        self.plain = "ar" if METHODS[method].proposal == "empty" else None
+        self.plain = "ar" if METHODS[method].draft_sees is None else None
         self.token_ids: list[int] = []
         self.rounds = 0
         self.seconds = 0.0
@@ -93,29 +95,40 @@ class Lane:
         # never propose what the budget cannot take: accepted ≤ length, and the target adds one
         proposal = self.drafter.propose(min(self.draft_length, self.budget - len(self.token_ids) - 1))
         drafted = self._now()
-        read = self.target.append(torch.cat([self.pending, proposal.ids]) if len(proposal) else self.pending)
+        tree = tree_of(proposal.parents)
+        start = self.target.length
+        ids = torch.cat([self.pending, proposal.ids]) if len(proposal) else self.pending
+        read = self.target.append(ids, sees=None if tree.chain else tree.sees.to(ids.device))
         logits = self.target.model.head(read[0])[:, : self.cut]  # [n + 1, shared vocabulary]
         draft, verdict, relevance = self.verifier.judge(proposal, logits)
-        committed = self._commit(draft, verdict, relevance)
+        committed = self._commit(tree, draft, verdict, relevance)
         own = torch.tensor([verdict.own], device=self.pending.device)
-        self.target.rollback(self.target.length - len(proposal) + verdict.accepted)
-        self.drafter.learn(proposal, verdict.accepted, own)
+        self.target.keep(start + 1, verdict.nodes)
+        self.drafter.learn(proposal, verdict.nodes, own)
         self.pending = own
         ended = self._now()
         self.seconds += ended - began
-        outcome = Outcome(
-            self.rounds, self.seconds, drafted - began, ended - drafted, tuple(draft), min(verdict.accepted, len(committed)), committed
-        )
+        parents = ()
+        if not tree.chain:
+            order, parents = accepted_first(tree.parents, verdict.path)
+            draft = [draft[node] for node in order]
+        accepted = min(verdict.accepted, len(committed))
+        outcome = Outcome(self.rounds, self.seconds, drafted - began, ended - drafted, tuple(draft), accepted, committed, parents)
         self.rounds += 1
         return outcome
 
-    def _commit(self, draft, verdict, relevance) -> tuple[Committed, ...]:
+    def _commit(self, tree, draft, verdict, relevance) -> tuple[Committed, ...]:
         """Adds the accepted tokens and the target's own to the text, up to the first end of text."""
         kinds = (*verdict.kinds, self.plain or verdict.own_kind)
-        ids = (*draft[: verdict.accepted], verdict.own)
-        known = (relevance or []) + [None] * len(ids)  # the bonus token's position was never scored
+        ids = (*(draft[node] for node in verdict.nodes), verdict.own)
+        if relevance is None:
+            known = [None] * len(ids)
+        else:
+            # the target's own token stands where the draft tokens after the last accepted one do; if there are none, it was never scored
+            after = tree.children[verdict.nodes[-1] + 1 if verdict.kinds else 0]
+            known = [*(relevance[node] for node in verdict.nodes), relevance[after[0]] if after else None]
         committed = []
-        for token, kind, share in zip(ids, kinds, known, strict=False):
+        for token, kind, share in zip(ids, kinds, known, strict=True):
             committed.append(Committed(token, kind, share))
             if token in self.end_ids:
                 self.finish = "end of text"

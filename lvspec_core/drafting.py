@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,18 +10,21 @@ import torch
 
 from lvspec_core.families.stream import Stream
 from lvspec_core.relevance import Calibration
+from lvspec_core.sampling import Sampling, draw
 
 
 @dataclass(frozen=True)
 class Proposal:
     """Draft tokens [n] on the device. ``parents``: for each token the index of the one before it, -1 for the committed text.
 
-    ``relevance``: [n], how much each position depends on the video, None where the drafter does not look.
+    ``relevance``: [n], how much each position depends on the video, None where the drafter does not look. ``guesses``: [m,
+    vocabulary], the distributions that the tokens were drawn from, of every row that tokens follow; None: they were not drawn.
     """
 
     ids: torch.Tensor
     parents: tuple[int, ...]
     relevance: torch.Tensor | None = None
+    guesses: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -29,10 +33,11 @@ class Proposal:
 class Drafter(Protocol):
     """Proposes, and is told what was committed."""
 
-    def propose(self, length: int) -> Proposal: ...
+    def propose(self, length: int) -> Proposal:
+        """Draft tokens, at most ``length`` one after another."""
 
-    def learn(self, proposal: Proposal, accepted: int, own: torch.Tensor) -> None:
-        """The first ``accepted`` draft tokens were committed, then the target's ``own`` token, [1]."""
+    def learn(self, proposal: Proposal, accepted: Sequence[int], own: torch.Tensor) -> None:
+        """The ``accepted`` draft tokens, a path from the root, were committed, then the target's ``own`` token, [1]."""
 
 
 class NoDrafter:
@@ -44,38 +49,64 @@ class NoDrafter:
     def propose(self, length: int) -> Proposal:
         return self.empty
 
-    def learn(self, proposal: Proposal, accepted: int, own: torch.Tensor) -> None:
+    def learn(self, proposal: Proposal, accepted: Sequence[int], own: torch.Tensor) -> None:
         pass
 
 
 class ChainDrafter:
-    """Greedy chains from a draft model. ``last``: the last prompt token, [1], not yet read; ``vocabulary``: ids that both models share."""
+    """Chains from a draft model, greedy or drawn. ``last``: the last prompt token, [1], not yet read; ``vocabulary``: ids that
+    both models share.
 
-    def __init__(self, stream: Stream, last: torch.Tensor, vocabulary: int, calibration: Calibration | None = None):
+    ``adaptive``: a chain ends with the first token to which the draft gives less probability than this; 0: never. It makes
+    the host wait for every draft step, which costs nothing on a CPU and a little on a GPU. That token is still proposed, as
+    dropping it because of what it is would bias a drawn chain. ``sampling`` with a ``generator``: tokens are drawn.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        last: torch.Tensor,
+        vocabulary: int,
+        calibration: Calibration | None = None,
+        adaptive: float = 0.0,
+        sampling: Sampling | None = None,
+        generator: torch.Generator | None = None,
+    ):
         self.stream = stream
         self.unread = last  # committed tokens that the draft has not read, at least one
         self.cut = None if vocabulary == stream.model.vocabulary else vocabulary
         self.watch = calibration.watch(stream) if calibration else None
         self.start = stream.length
+        self.adaptive = adaptive
+        self.sampling = sampling
+        self.generator = generator
 
     def propose(self, length: int) -> Proposal:
         if length == 0:
             return Proposal(self.unread[:0], ())
         stream, head, watch = self.stream, self.stream.model.head, self.watch
         self.start = stream.length + len(self.unread)
-        ids, chain = self.unread, []
+        ids, chain, guesses = self.unread, [], []
         for _ in range(length):
             # the token stays on the device: the host learns the whole chain after verification
-            ids = head(stream.append(ids, watch)[0, -1:])[:, : self.cut].argmax(-1)
+            logits = head(stream.append(ids, watch)[0, -1:])[:, : self.cut]
+            if self.sampling is None:
+                ids = logits.argmax(-1)
+            else:
+                guesses.append(self.sampling.probabilities(logits))
+                ids = draw(guesses[-1], 1, self.generator)[0]
             chain.append(ids)
+            if self.adaptive and float((guesses[-1] if guesses else logits.softmax(-1))[0, ids]) < self.adaptive:
+                break
         relevance = torch.cat([share[-1:] for share in watch.take()]) if watch else None
-        return Proposal(torch.cat(chain), tuple(range(-1, length - 1)), relevance)
+        return Proposal(torch.cat(chain), tuple(range(-1, len(chain) - 1)), relevance, torch.cat(guesses) if guesses else None)
 
-    def learn(self, proposal: Proposal, accepted: int, own: torch.Tensor) -> None:
+    def learn(self, proposal: Proposal, accepted: Sequence[int], own: torch.Tensor) -> None:
         if not len(proposal):
             self.unread = torch.cat([self.unread, own])
             return
         # the last draft token was never read by the draft itself
-        read = min(accepted, len(proposal) - 1)
+        count = len(accepted)
+        read = min(count, len(proposal) - 1)
         self.stream.rollback(self.start + read)
-        self.unread = torch.cat([proposal.ids[read:accepted], own]) if read < accepted else own
+        self.unread = torch.cat([proposal.ids[read:count], own]) if read < count else own

@@ -26,6 +26,7 @@ class LaneTally:
     tokens: list[Token] = field(default_factory=list)
     finish: str = "stopped"
     error: str | None = None
+    same_distribution: bool | None = None
 
     def add(self, record: Round) -> None:
         self.decode_seconds = record.seconds
@@ -87,6 +88,7 @@ def lane_end(tally: LaneTally, ar: LaneTally | None) -> LaneEnd:
         fillers=sum(token.anchor is False for token in tally.tokens),
         verdicts={name: verdicts[name] for name in VERDICTS},
         error=tally.error,
+        same_distribution=tally.same_distribution,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from safetensors import SafetensorError
 from lvspec_core.errors import PairError
 from lvspec_core.families import FAMILIES
 from lvspec_core.families.base import VideoLM
+from lvspec_core.proposals import round_shapes
 from lvspec_core.registry import PAIRS, PairInfo, pair_info
 from lvspec_core.relevance import Calibration
 from lvspec_core.settings import RaceSettings
@@ -58,9 +60,9 @@ class Pair:
         return "/".join(Path(source).parts[-2:])
 
     @torch.inference_mode()
-    def warm(self, draft_length: int) -> None:
-        """Runs every shape of a round once, so that no lane pays for what a library sets up on first use."""
-        missing = set(range(1, draft_length + 2)) - self.warmed
+    def warm(self, shapes: Iterable[int]) -> None:
+        """Runs every shape of a round (tokens in one pass) once, so that no lane pays for what a library sets up on first use."""
+        missing = set(shapes) - self.warmed
         if not missing:
             return
         if not self.warmed:
@@ -95,7 +97,7 @@ def load_pair(pair: str | PairInfo) -> Pair:
         if not info.bundled:
             _forget_others()
         pair = _load(info)
-        pair.warm(RaceSettings.draft_length)
+        pair.warm(round_shapes(RaceSettings()))
         _loaded[info] = pair
         # Everything loaded lives as long as the process: a full collection in the middle of a race need not walk it.
         gc.collect()

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 import torch
 
 from lvspec_core.decoding import METHODS, Lane
-from lvspec_core.drafting import ChainDrafter, NoDrafter
+from lvspec_core.drafting import NoDrafter
 from lvspec_core.errors import SettingsError, UserError
 from lvspec_core.families.base import Prompt
 from lvspec_core.families.stream import Stream
 from lvspec_core.pairs import Pair
+from lvspec_core.proposals import open_drafter, proposal_depth, sampling_of, spare_rows
 from lvspec_core.pruning import VideoTokenAttention, keep_count, specvlm_keep, uniform_keep
 from lvspec_core.records import Prefill
 from lvspec_core.relevance import Annotator
+from lvspec_core.sampling import Sampler
+from lvspec_core.settings import METHODS as NAMES
 from lvspec_core.settings import RaceSettings
 from lvspec_core.verification import LooseVerifier, Rules, StrictVerifier
 from lvspec_core.video import VideoClip
@@ -111,7 +114,7 @@ class Prefilling:
 
     @property
     def _room(self) -> int:
-        return len(self.prompt.tail) + self.settings.max_new_tokens
+        return len(self.prompt.tail) + self.settings.max_new_tokens + spare_rows(self.settings)
 
     def _read_video(self) -> None:
         self._read = self.pair.target.prefill(self.prompt, self._features["target"], self._room)
@@ -169,17 +172,22 @@ class Prefilling:
     def _lane(self, name: str, last: torch.Tensor) -> Lane:
         method, settings, pair = METHODS[name], self.settings, self.pair
         calibration = pair.calibration if method.loose else None
-        drafter, verifier = NoDrafter(last.device), StrictVerifier()
+        sampling, generator, sampler = sampling_of(settings), None, None
+        if sampling:
+            # a lane draws the same alone as in company, and not what another lane draws
+            generator = torch.Generator(last.device).manual_seed(settings.seed * len(NAMES) + NAMES.index(name))
+            sampler = Sampler(sampling, generator)
+        drafter, verifier = NoDrafter(last.device), StrictVerifier(sampler)
         if method.draft_sees:
-            drafter = ChainDrafter(self._draft[name], last, pair.vocabulary, calibration)
+            drafter = open_drafter(settings, self._draft[name], last, pair.vocabulary, calibration, generator)
         if calibration:
             threshold = calibration.threshold_for(settings.anchor_quantile)
             verifier = LooseVerifier(
-                Rules(threshold, settings.plausibility, settings.top_k, settings.window, settings.entropy_gate, settings.shift)
+                Rules(threshold, settings.plausibility, settings.top_k, settings.window, settings.entropy_gate, settings.shift),
+                sampler,
             )
-        return Lane(
-            name, self._target[name].fork(), drafter, verifier, last, settings.max_new_tokens, settings.draft_length, pair.vocabulary
-        )
+        depth = proposal_depth(settings)
+        return Lane(name, self._target[name].fork(), drafter, verifier, last, settings.max_new_tokens, depth, pair.vocabulary)
 
     def _now(self) -> float:
         if self.pair.target.device.type == "cuda":

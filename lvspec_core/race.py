@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from lvspec_core.decoding import Outcome
+from lvspec_core.decoding import METHODS, Outcome
 from lvspec_core.metrics import LaneTally, lane_end
 from lvspec_core.pairs import Pair
 from lvspec_core.pieces import Pieces, Spelling
 from lvspec_core.prefill import Prefilling, sentence_for
+from lvspec_core.proposals import round_shapes
 from lvspec_core.records import End, Record, Round, Start, Token
 from lvspec_core.relevance import Annotator
 from lvspec_core.settings import RaceSettings
@@ -30,8 +31,8 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
     settings = settings.validated()
     began = time.perf_counter()
     yield Start(pair.describe(), describe(clip), settings.to_dict(), environment(pair))
-    pair.warm(settings.draft_length)
-    tallies = {name: LaneTally(name) for name in settings.methods}
+    pair.warm(round_shapes(settings))
+    tallies = {name: LaneTally(name, same_distribution=same_distribution(pair, settings, name)) for name in settings.methods}
     prefilling = Prefilling(pair, clip, settings)
     for record in prefilling.run(should_stop):
         for name in record.lanes:
@@ -68,6 +69,12 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
         yield lane_end(tallies[name], tallies.get("ar"))
     unfinished = any(tally.finish == "stopped" for tally in tallies.values())
     yield End("stopped" if unfinished else "finished", time.perf_counter() - began)
+
+
+def same_distribution(pair: Pair, settings: RaceSettings, method: str) -> bool | None:
+    """True where a lane samples and verifies strictly, so that its text is distributed as AR's; None where nothing is claimed."""
+    strict = not METHODS[method].loose or pair.calibration is None
+    return True if settings.temperature > 0 and strict else None
 
 
 class Scribe:
@@ -109,6 +116,7 @@ class Scribe:
             proposed=tuple((token, self.spelling.of(token)) for token in outcome.proposed),
             accepted=outcome.accepted,
             tokens=tuple(tokens),
+            parents=outcome.parents,
         )
 
 

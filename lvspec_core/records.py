@@ -70,7 +70,8 @@ class Round:
     """One round of one lane: the draft proposes, the target verifies, tokens are committed.
 
     ``seconds``: the lane's own decode clock at the end of the round. ``proposed``: the draft's tokens as (id, text) in
-    order (empty for AR). ``accepted``: how many draft tokens were kept. ``tokens``: what entered the text.
+    order (empty for AR), those that were kept first. ``accepted``: how many were kept. ``tokens``: what entered the text.
+    ``parents``: where the proposal branches, for each draft token the index of the one before it, -1 for the text; empty: a chain.
     """
 
     lane: str
@@ -81,6 +82,7 @@ class Round:
     proposed: tuple[tuple[int, str], ...]
     accepted: int
     tokens: tuple[Token, ...]
+    parents: tuple[int, ...] = ()
     type: str = "round"
 
 
@@ -91,6 +93,7 @@ class LaneEnd:
     ``finish``: "end of text", "token budget", "stopped" or "failed" (then ``error`` is a sentence). Speedups are AR seconds
     ÷ lane seconds per token, None without a finished AR lane. ``same_as_ar``: computed on token ids, None without AR.
     ``first_difference``: index of the first token that differs from AR's, None if none or no AR.
+    ``same_distribution``: True where the lane samples and its method keeps AR's distribution, None where that is not claimed.
     """
 
     lane: str
@@ -112,6 +115,7 @@ class LaneEnd:
     fillers: int
     verdicts: dict
     error: str | None = None
+    same_distribution: bool | None = None
     type: str = "lane"
 
 
@@ -324,6 +328,8 @@ def _complaint(record: Record) -> str | None:
     if isinstance(record, Round):
         if not 0 <= record.accepted <= len(record.proposed):
             return "It accepts more than was proposed."
+        if record.parents and not _is_tree(record):
+            return "Its parents are not a tree of what was proposed."
         for token in record.tokens:
             if token.verdict not in VERDICTS:
                 return f"It has the unknown verdict {short(token.verdict)}."
@@ -339,6 +345,13 @@ def _complaint(record: Record) -> str | None:
         if getattr(record, name, 0) < 0:
             return f"Its {name.replace('_', ' ')} are negative."
     return None
+
+
+def _is_tree(record: Round) -> bool:
+    """Whether every draft token follows the text or one before it, and the kept ones are a path."""
+    inside = all(-1 <= parent < index for index, parent in enumerate(record.parents))
+    path = tuple(range(-1, record.accepted - 1))
+    return inside and len(record.parents) == len(record.proposed) and record.parents[: record.accepted] == path
 
 
 def _start_complaint(start: Start) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 from lvspec_core.errors import SettingsError
 
+PROPOSALS = ("chain", "static_tree", "dynamic_tree")
 METHODS = ("ar", "naive_sd", "specvlm", "lvspec")
 METHOD_TITLES = {"ar": "AR", "naive_sd": "naive SD", "specvlm": "SpecVLM", "lvspec": "LVSpec"}
 DEFAULT_QUESTION = "Describe the video in detail."
@@ -25,6 +26,15 @@ RANGES = {
     "entropy_gate": (0.0, 1.0),
     "shift": (0, 8),
 }
+# those of the command line only
+FURTHER_RANGES = {
+    "tree_nodes": (1, 64),
+    "tree_depth": (1, 16),
+    "tree_width": (1, 10),
+    "adaptive": (0.0, 1.0),
+    "temperature": (0.0, 2.0),
+    "top_p": (0.01, 1.0),
+}
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,13 @@ class RaceSettings:
 
     ``frames``: frames sampled uniformly over the clip.
     ``pruning_ratio``: share of the video tokens that the drafts of SpecVLM and LVSpec do not see.
-    ``draft_length``: γ, draft tokens proposed per round.
+    ``draft_length``: γ, draft tokens proposed per round, where they are a chain.
+    ``proposal``: "chain", "static_tree" (the 25 tokens of SpecVLM's code) or "dynamic_tree" (EAGLE-2: the ``tree_width`` most
+    probable tokens of a level are expanded, by as many followers each, ``tree_depth`` deep, and of all these the
+    ``tree_nodes`` most probable are proposed). ``adaptive``: the draft stops after a token that it gives less probability
+    than this (a dynamic tree: after a level on which no path has more; a static tree never); 0: off.
+    ``temperature``: 0 decodes greedily, else tokens are drawn, from the fewest best ones that hold ``top_p`` of the
+    probability, with random numbers from ``seed``.
     LVSpec's own (METHOD.md): ``anchor_quantile``: share of the tokens, by relevance, that count as fillers (None: the pair's
     calibrated threshold); ``plausibility``: ε, a loose filler needs at least this share of the top choice's probability;
     ``top_k``: and must be among the target's k best; ``window``: w, draft tokens after it on which the target must agree
@@ -55,6 +71,13 @@ class RaceSettings:
     window: int = 1
     entropy_gate: float = 0.1
     shift: int = 3
+    proposal: str = "chain"
+    tree_nodes: int = 25
+    tree_depth: int = 6
+    tree_width: int = 4
+    adaptive: float = 0.0
+    temperature: float = 0.0
+    top_p: float = 1.0
 
     def validated(self) -> RaceSettings:
         """The settings with their types made exact; raises SettingsError with one sentence on the first that is wrong."""
@@ -67,8 +90,10 @@ class RaceSettings:
             raise SettingsError(f"Unknown method {unknown[0]!r}; choose among {', '.join(METHODS)}.")
         if not self.methods:
             raise SettingsError("Choose at least one method.")
+        if self.proposal not in PROPOSALS:
+            raise SettingsError(f"Unknown proposal {self.proposal!r}; choose among {', '.join(PROPOSALS)}.")
         exact = {}
-        for name, (low, high) in RANGES.items():
+        for name, (low, high) in (RANGES | FURTHER_RANGES).items():
             value = getattr(self, name)
             if value is None and name == "anchor_quantile":
                 continue

@@ -1,18 +1,22 @@
 """Which draft tokens enter the text: strict and loose rules as pure functions, no model and no cache.
 
 Positions: draft token i stands at position i of a proposal of n tokens; the target's choice at position i is what it says
-after the first i draft tokens, so there are n + 1 choices, and the last one follows a fully accepted proposal.
+after the first i draft tokens, so there are n + 1 choices, and the last one follows a fully accepted proposal. A choice is
+the target's best token, or the one it drew where it samples. In a proposal that branches every path from root to leaf is
+such a chain, and the rules of chains are applied along it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from lvspec_core.drafting import Proposal
+from lvspec_core.sampling import Sampler
+from lvspec_core.trees import Tree, tree_of
 
 ENTROPY_OVER = 3  # FLy's entropy gate looks at the target's three best choices
 
@@ -20,15 +24,22 @@ ENTROPY_OVER = 3  # FLy's entropy gate looks at the target's three best choices
 @dataclass(frozen=True)
 class Verdict:
     """``kinds``: how each accepted draft token entered (``exact``, ``loose``, ``shifted``); then the target's ``own`` token follows:
-    a ``correction`` after a rejection, a ``bonus`` after full acceptance."""
+    a ``correction`` after a rejection, a ``bonus`` after full acceptance. ``path``: the accepted nodes of a proposal that
+    branches, None: the first ones of a chain."""
 
     kinds: tuple[str, ...]
     own: int
     own_kind: str
+    path: tuple[int, ...] | None = None
 
     @property
     def accepted(self) -> int:
         return len(self.kinds)
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        """The accepted draft tokens, by their index in the proposal."""
+        return range(len(self.kinds)) if self.path is None else self.path
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,10 @@ class Scores:
     choices: Sequence[int]
     top_ids: Sequence[Sequence[int]]
     top_logits: Sequence[Sequence[float]]
+
+    def along(self, rows: Sequence[int]) -> Scores:
+        """The same of these rows only: a path of a tree as a chain."""
+        return Scores([self.choices[row] for row in rows], [self.top_ids[row] for row in rows], [self.top_logits[row] for row in rows])
 
     def plausible(self, position: int, token: int, rules: Rules) -> bool:
         """Typical acceptance (Medusa): among the target's k best, with at least ε of the best one's probability."""
@@ -133,6 +148,41 @@ def verify_loose(
     return _verdict(follow(0), draft, scores.choices)
 
 
+def verify_strict_tree(tree: Tree, draft: Sequence[int], choices: Sequence[int]) -> Verdict:
+    """The longest path of the target's own choices; ``choices``: one per row of the tree."""
+    right = [-1]  # nodes that are reached by the target's own choices, the root among them
+    for node, parent in enumerate(tree.parents):
+        # a row whose token is not reached is never asked for its choice: sampled ones are only drawn where they are needed
+        if parent in right and draft[node] == choices[parent + 1]:
+            right.append(node)
+    path = tree.path(max(right, key=lambda node: tree.depths[node] if node >= 0 else -1))
+    last = path[-1] + 1 if path else 0
+    return Verdict(("exact",) * len(path), choices[last], "correction" if tree.children[last] else "bonus", path)
+
+
+def verify_loose_tree(
+    tree: Tree,
+    draft: Sequence[int],
+    scores: Scores,
+    relevance: Sequence[float],
+    rules: Rules,
+    said: Collection[int] = (),
+    insertions: Collection[int] = (),
+) -> Verdict:
+    """LVSpec's rules along every path from root to leaf; the one that accepts most, of equals the one with most exact tokens."""
+    verdicts = []
+    for path in tree.paths:
+        along, shares = [draft[node] for node in path], [relevance[node] for node in path]
+        verdict = verify_loose(along, scores.along(rows_of(path)), shares, rules, said, insertions)
+        verdicts.append(replace(verdict, path=path[: verdict.accepted]))
+    return max(verdicts, key=lambda verdict: (verdict.accepted, verdict.kinds.count("exact")))
+
+
+def rows_of(path: Sequence[int]) -> list[int]:
+    """The rows of the target's scores along a path: the root's, then each node's."""
+    return [0, *(node + 1 for node in path)]
+
+
 def find_insertions(draft: Sequence[int], scores: Scores, rules: Rules) -> set[int]:
     """Draft tokens that proved to be mere insertions: something the target found plausible in their place, it chooses right
     after them. So they left the slot open ("a rather small": "small" was possible before "rather" and is the choice after it)."""
@@ -183,27 +233,41 @@ def _verdict(kinds: list[str], draft: Sequence[int], choices: Sequence[int]) -> 
 
 
 class StrictVerifier:
-    """Strict verification of what the models left on the device."""
+    """Strict verification of what the models left on the device. ``sampler`` None: the target's choices are its best tokens."""
+
+    def __init__(self, sampler: Sampler | None = None):
+        self.sampler = sampler
 
     def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float] | None]:
         """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and no relevance."""
-        count = len(proposal)
-        numbers = torch.cat([proposal.ids, logits.argmax(-1)]).tolist()  # the round's one read by the host
-        draft = numbers[:count]
-        return draft, verify_strict(draft, numbers[count:]), None
+        count, tree = len(proposal), tree_of(proposal.parents)
+        if self.sampler is None:
+            numbers = torch.cat([proposal.ids, logits.argmax(-1)]).tolist()  # the round's one read by the host
+            draft, choices = numbers[:count], numbers[count:]
+        else:
+            draft = proposal.ids.tolist()
+            choices = self.sampler.choices(tree, draft, logits, proposal.guesses)
+        return draft, verify_strict(draft, choices) if tree.chain else verify_strict_tree(tree, draft, choices), None
 
 
 class LooseVerifier:
-    """Loose verification of what the models left on the device; remembers its lane's last anchors and all its insertions."""
+    """Loose verification of what the models left on the device; remembers its lane's last anchors and all its insertions.
 
-    def __init__(self, rules: Rules):
+    With a ``sampler`` the target's choices are drawn, coupled with the draft's as in the strict methods, and then treated as
+    greedy choices are: what speculative sampling accepts enters as ``exact``, what it rejects may still enter loosely or
+    shifted, and otherwise the token drawn from what remains corrects it. So the text is not distributed as the target's, as
+    the greedy text is not the target's [ours]; with every position an anchor and no shifts it is.
+    """
+
+    def __init__(self, rules: Rules, sampler: Sampler | None = None):
         self.rules = rules
+        self.sampler = sampler
         self.said: list[int] = []
         self.insertions: set[int] = set()
 
     def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float]]:
         """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and the proposal's relevance."""
-        count, rows = len(proposal), len(proposal) + 1
+        count, rows, tree = len(proposal), len(proposal) + 1, tree_of(proposal.parents)
         top = logits.topk(min(max(self.rules.top_k, ENTROPY_OVER), logits.shape[-1]))
         relevance = proposal.relevance if count else logits.new_empty(0)
         # Token ids are exact in float64, and so everything comes to the host in one read.
@@ -212,11 +276,18 @@ class LooseVerifier:
         draft, choices = [int(x) for x in numbers[:count]], [int(x) for x in numbers[count : count + rows]]
         wide = top.values.shape[-1]
         ids, values, shares = _split(numbers[count + rows :], rows * wide, rows * wide)
+        if self.sampler is not None:
+            choices = list(self.sampler.choices(tree, draft, logits, proposal.guesses))
         scores = Scores(choices, _rows([int(x) for x in ids], wide), _rows(values, wide))
-        # rows past a rejection count as well: they tell what the target says after that draft text
-        self.insertions |= find_insertions(draft, scores, self.rules)
-        verdict = verify_loose(draft, scores, shares, self.rules, self.said, self.insertions)
-        self.said += [token for token, share in zip(draft[: verdict.accepted], shares, strict=False) if share >= self.rules.threshold]
+        if tree.chain:
+            # rows past a rejection count as well: they tell what the target says after that draft text
+            self.insertions |= find_insertions(draft, scores, self.rules)
+            verdict = verify_loose(draft, scores, shares, self.rules, self.said, self.insertions)
+        else:
+            for path in tree.paths:
+                self.insertions |= find_insertions([draft[node] for node in path], scores.along(rows_of(path)), self.rules)
+            verdict = verify_loose_tree(tree, draft, scores, shares, self.rules, self.said, self.insertions)
+        self.said += [draft[node] for node in verdict.nodes if shares[node] >= self.rules.threshold]
         self.said = self.said[-self.rules.shift - 1 :]
         return draft, verdict, shares
 

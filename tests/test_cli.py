@@ -19,7 +19,7 @@ import pytest
 
 import lvspec_core.__main__ as cli
 from lvspec_core.records import End, LaneEnd, load_race, race_summary, save_race
-from lvspec_core.settings import METHODS, RANGES, RaceSettings
+from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
 from lvspec_core.worker import RaceWorker
 
 ROOT = Path(__file__).parent.parent
@@ -74,14 +74,16 @@ def test_the_settings_reach_the_race(run):
     numbers = {
         "frames": 5, "pruning_ratio": 0.25, "draft_length": 3, "max_new_tokens": 7, "seed": 9, "anchor_quantile": 0.5,
         "plausibility": 0.2, "top_k": 4, "window": 2, "entropy_gate": 0.3, "shift": 1,
+        "tree_nodes": 9, "tree_depth": 2, "tree_width": 3, "adaptive": 0.4, "temperature": 0.7, "top_p": 0.9,
     }  # fmt: skip
-    assert set(numbers) == set(RANGES)
+    assert set(numbers) == set(RANGES | FURTHER_RANGES)
     arguments = [word for name, value in numbers.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    status, out, _ = run("race", "clip.mp4", "--pair", "p", "--question", "fast ?", "--methods", "lvspec, ar", *arguments, "--json")
+    told = ["--pair", "p", "--question", "fast ?", "--methods", "lvspec, ar", "--proposal", "static_tree"]
+    status, out, _ = run("race", "clip.mp4", *told, *arguments, "--json")
     assert status == 0
     summary = json.loads(out)
     assert summary["pair"] == "p"
-    assert summary["settings"] == {"pair": "p", "question": "fast ?", "methods": ["ar", "lvspec"], **numbers}
+    assert summary["settings"] == {"pair": "p", "question": "fast ?", "methods": ["ar", "lvspec"], "proposal": "static_tree", **numbers}
     assert list(summary["lanes"]) == ["ar", "lvspec"]
 
 
@@ -196,8 +198,9 @@ def test_help_explains_every_setting(run):
     status, out, _ = run("race", "--help")
     assert status == 0
     text = " ".join(out.split())
-    for name in RANGES:
+    for name in RANGES | FURTHER_RANGES:
         assert f"--{name.replace('_', '-')}" in text
+    assert f"one of {', '.join(PROPOSALS)} (default: chain)" in text
     assert "default: ar,naive_sd,specvlm,lvspec" in text
     assert set(METHODS) == {"ar", "naive_sd", "specvlm", "lvspec"}
 

@@ -37,7 +37,7 @@ def test_the_next_chain_continues_what_was_committed_however_much_was_accepted(s
     first = drafter.propose(4)
     assert first.ids.tolist() == greedy(origin, last, [], 4)
     assert first.parents == (-1, 0, 1, 2)
-    drafter.learn(first, accepted, torch.tensor([50]))
+    drafter.learn(first, range(accepted), torch.tensor([50]))
     text = [*first.ids.tolist()[:accepted], 50]
     assert drafter.propose(4).ids.tolist() == greedy(origin, last, text, 4)
 
@@ -49,7 +49,7 @@ def test_an_empty_proposal_leaves_the_new_token_unread(setup):
     drafter = ChainDrafter(stream, last, stream.model.vocabulary)
     empty = drafter.propose(0)
     assert len(empty) == 0
-    drafter.learn(empty, 0, torch.tensor([50]))
+    drafter.learn(empty, (), torch.tensor([50]))
     assert drafter.propose(3).ids.tolist() == greedy(origin, last, [50], 3)
 
 
@@ -73,5 +73,5 @@ def test_relevance_is_taken_while_drafting(setup, random_pair):
 def test_ar_proposes_nothing():
     drafter = NoDrafter(torch.device("cpu"))
     assert len(drafter.propose(8)) == 0
-    drafter.learn(drafter.propose(8), 0, torch.tensor([1]))
+    drafter.learn(drafter.propose(8), (), torch.tensor([1]))
     assert drafter.propose(8).ids.shape == (0,)

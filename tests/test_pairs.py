@@ -102,9 +102,9 @@ def test_a_model_may_draft_for_itself_and_is_loaded_once(folder):
 
 
 def test_warming_up_leaves_nothing_to_do_a_second_time(random_pair):
-    random_pair.warm(6)
+    random_pair.warm(range(1, 8))
     assert set(range(1, 8)) <= random_pair.warmed
-    random_pair.warm(6)
+    random_pair.warm(range(1, 8))
 
 
 # ------------------------------------------------------------------ calibration

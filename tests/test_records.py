@@ -86,6 +86,37 @@ def test_a_missing_optional_field_takes_its_default_and_an_unknown_one_is_left_o
     assert from_dict(shorter) == end
 
 
+def test_races_without_branches_and_claims_of_a_distribution_are_read():
+    for record in RACE:
+        older = {name: value for name, value in to_dict(record).items() if name not in ("parents", "same_distribution")}
+        assert from_dict(older) == record
+
+
+def proposal(count: int, accepted: int, parents: list[int]) -> dict:
+    """A round's record whose proposal branches."""
+    values = to_dict(next(record for record in RACE if isinstance(record, Round)))
+    return {**values, "proposed": [[1, "a"]] * count, "accepted": accepted, "parents": parents}
+
+
+def test_a_round_that_branches_comes_back_with_its_branches():
+    assert from_dict(proposal(5, 2, [-1, 0, -1, 1, 1])).parents == (-1, 0, -1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "accepted", "parents"),
+    [
+        (2, 0, [-1]),  # not all of them
+        (2, 0, [-1, 1]),  # after itself
+        (2, 0, [1, -1]),  # after a later one
+        (2, 0, [-1, -2]),
+        (3, 2, [-1, -1, 0]),  # the accepted ones are no path
+    ],
+)
+def test_parents_that_are_no_tree_are_refused(count, accepted, parents):
+    with pytest.raises(RecordError, match="not a tree of what was proposed"):
+        from_dict(proposal(count, accepted, parents))
+
+
 def test_an_older_format_is_brought_up_to_date(tmp_path, monkeypatch):
     def upgrade(values: dict) -> dict:
         return {**values, "wall_seconds": values.pop("wall")} if values["type"] == "end" else values
@@ -145,6 +176,9 @@ def test_a_number_that_is_none_is_refused(tmp_path, number):
         (Prefill, {"lanes": "ar"}, "not a list"),
         (Prefill, {"seconds": -1}, "negative"),
         (Round, {"accepted": 9}, "more than was proposed"),
+        (Round, {"parents": [0]}, "not a tree"),
+        (Round, {"parents": [-1]}, "not a tree"),
+        (Round, {"parents": [-1, "x"]}, "whole number"),
         (Round, {"lane": "warp"}, "not in this race"),
         (Round, {"tokens": [{"id": 1, "text": "a", "verdict": "stolen"}]}, "unknown verdict"),
         (Round, {"tokens": [{"id": 1, "text": "a", "verdict": "ar", "relevance": 2}]}, "between 0 and 1"),

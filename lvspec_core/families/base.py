@@ -136,3 +136,10 @@ class VideoLM(ABC):
             self._masks[rows] = wide
         past = wide.shape[-1] - rows
         return wide[..., past - cache.length :]
+
+    def branch_mask(self, sees: torch.Tensor, cache: KVCache) -> torch.Tensor:
+        """Additive mask [1, 1, n, cached + n] of n tokens of which each sees all rows but, of the last m, those in ``sees`` [n, m]."""
+        rows, last = sees.shape
+        mask = torch.zeros((1, 1, rows, cache.length + rows), dtype=self.dtype, device=self.device)
+        mask[..., -last:].masked_fill_(~sees, float("-inf"))
+        return mask

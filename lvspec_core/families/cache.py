@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from transformers import Cache
 
@@ -44,6 +46,16 @@ class KVCache(Cache):
         if not 0 <= length <= self.length:
             raise IndexError(f"cannot roll back from {self.length} tokens to {length}")
         self.length = length
+
+    def keep(self, start: int, rows: Sequence[int]) -> None:
+        """Of the tokens from ``start`` on, keeps those at these rising offsets, moved together; forgets the others."""
+        end = start + len(rows)
+        if not 0 <= start <= end <= self.length or (rows and not 0 <= rows[-1] < self.length - start):
+            raise IndexError(f"cannot keep rows {list(rows)} from {start} on of {self.length} tokens")
+        if len(rows) and rows[-1] != len(rows) - 1:
+            moved = torch.tensor(rows, device=self.store.device) + start
+            self.store[:, :, :, start:end] = self.store[:, :, :, moved]  # indexing copies before anything is overwritten
+        self.length = end
 
     def fork(self) -> KVCache:
         """An independent copy with the same contents and capacity."""

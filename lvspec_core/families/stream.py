@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -31,15 +32,28 @@ class Stream:
     def length(self) -> int:
         return self.cache.length
 
-    def append(self, ids: torch.Tensor, watch: Watch | None = None) -> torch.Tensor:
-        """Reads token ids [n]; returns the final hidden states [1, n, hidden], from which the token after each is predicted."""
+    def append(self, ids: torch.Tensor, watch: Watch | None = None, sees: torch.Tensor | None = None) -> torch.Tensor:
+        """Reads token ids [n]; returns the final hidden states [1, n, hidden], from which the token after each is predicted.
+
+        ``sees``: [n, m] bool on the model's device for tokens that branch: which of the last m rows, these n included, each
+        may look at, itself included; it sees all rows before those m. None: each sees all before it.
+        """
         count, start = ids.shape[0], self.cache.length - self.base
+        if sees is not None:
+            # a token's position is how many it follows, whatever other branches stand before it in the cache
+            where = sees.sum(-1) + (start + count - sees.shape[1] - 1)
+            rotary = self.cos[:, where], self.sin[:, where]
+            return self.model.run(self.model.embed(ids)[None], rotary, self.cache, self.model.branch_mask(sees, self.cache), watch)
         rotary = self.cos[:, start : start + count], self.sin[:, start : start + count]
         mask = self.model.causal_mask(count, self.cache) if count > 1 else None
         return self.model.run(self.model.embed(ids)[None], rotary, self.cache, mask, watch)
 
     def rollback(self, length: int) -> None:
         self.cache.rollback(max(length, self.base))
+
+    def keep(self, start: int, rows: Sequence[int]) -> None:
+        """Of the tokens from ``start`` on keeps those at these rising offsets: a path through what branched."""
+        self.cache.keep(start, rows)
 
     def fork(self) -> Stream:
         """An independent stream with the same past; the rotary tables are shared, they never change."""
