@@ -59,6 +59,9 @@ class VideoTokenAttention:
         self.total = mean if self.total is None else self.total + mean
         self.layers += 1
 
+    def end(self, hidden: torch.Tensor) -> None:
+        pass
+
     @property
     def scores(self) -> torch.Tensor:
         return (self.total / self.layers).cpu()

@@ -18,12 +18,15 @@ ATTENTION = "watched_sdpa"
 
 
 class Watch(Protocol):
-    """Looks at attention weights while a model runs."""
+    """Looks at attention weights, and at what comes out in the end, while a model runs."""
 
     def wants(self, layer: int) -> bool: ...
 
     def see(self, layer: int, weights: torch.Tensor) -> None:
         """``weights``: [key/value heads, queries per head group, n, keys], each row sums to 1."""
+
+    def end(self, hidden: torch.Tensor) -> None:
+        """``hidden``: [1, n, hidden], the final hidden states of the rows, from which the token after each is predicted."""
 
 
 def watched_sdpa(module, query, key, value, attention_mask, scaling=None, dropout=0.0, watch: Watch | None = None, **kwargs):

@@ -91,7 +91,10 @@ class VideoLM(ABC):
         """The decoder layers and the final norm over embeddings [1, n, hidden]."""
         for layer in self.layers:
             hidden = layer(hidden, attention_mask=mask, position_embeddings=rotary, cache=cache, watch=watch)
-        return self.decoder.norm(hidden)
+        hidden = self.decoder.norm(hidden)
+        if watch is not None:
+            watch.end(hidden)
+        return hidden
 
     def rotary(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosine and sine tables [1, n, head dim] of positions [3, n]."""
@@ -107,7 +110,7 @@ class VideoLM(ABC):
         start, stop = prompt.video.start, prompt.video.stop
         positions = prompt.positions[:, :stop]
         if keep is not None:
-            chosen = torch.tensor(keep)
+            chosen = torch.tensor(keep, dtype=torch.long)
             features = features[chosen.to(features.device)]
             positions = torch.cat([positions[:, :start], positions[:, start:][:, chosen]], dim=1)
         text = self.embed(prompt.ids[:start].to(self.device))

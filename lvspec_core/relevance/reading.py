@@ -1,0 +1,102 @@
+"""What both models make of a given text, with the video and without it: what scorers are measured on. Not for the loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from lvspec_core.families.base import Prompt, VideoLM
+
+ROWS = 32  # text positions read in one pass, so that no matrix of all positions against each other is ever made
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A text read by one model. ``hidden``: [n, width], final hidden states at the positions that predict its n tokens;
+    ``shares``: [layers, heads, n], how much of each position's attention goes to the video; ``logits``: [n, vocabulary]."""
+
+    hidden: torch.Tensor
+    shares: torch.Tensor
+    logits: torch.Tensor
+
+
+class _Shares:
+    """A watch: the video's share of every layer's and head's attention, one [heads, n] per layer and pass."""
+
+    def __init__(self, video: slice):
+        self.video = video
+        self.found: list[torch.Tensor] = []
+
+    def wants(self, layer: int) -> bool:
+        return True
+
+    def see(self, layer: int, weights: torch.Tensor) -> None:
+        self.found.append(weights[..., self.video].sum(-1).flatten(0, 1))
+
+    def end(self, hidden: torch.Tensor) -> None:
+        pass
+
+
+class Reading:
+    """A text read teacher-forced by a pair. ``token_ids``: the text; ``keep``: the video tokens that the draft sees, None: all.
+
+    What a scorer asks for is computed when it is first asked for, and once.
+    """
+
+    def __init__(self, target: VideoLM, draft: VideoLM, prompt: Prompt, token_ids: list[int], keep: list[int] | None):
+        self.models = {"target": target, "draft": draft}
+        self.prompt = prompt
+        self.token_ids = list(token_ids)
+        self.keep = keep
+
+    @cached_property
+    def draft(self) -> Seen:
+        return self._read("draft", self.keep)
+
+    @cached_property
+    def draft_blind(self) -> Seen:
+        """The draft without the video."""
+        return self._read("draft", [])
+
+    @cached_property
+    def target(self) -> Seen:
+        return self._read("target", None)
+
+    @cached_property
+    def target_blind(self) -> Seen:
+        """The target without the video."""
+        return self._read("target", [])
+
+    @cached_property
+    def video(self) -> torch.Tensor:
+        """[video tokens, width]: the target's final hidden states at the video's positions."""
+        target, prompt, stop = self.models["target"], self.prompt, self.prompt.video.stop
+        with torch.inference_mode():
+            text = target.embed(prompt.ids[: prompt.video.start].to(target.device))
+            embeddings = torch.cat([text, self._features("target").to(text.dtype)])[None]
+            hidden = target.run(embeddings, target.rotary(prompt.positions[:, :stop]), target.new_cache(stop))
+        return hidden[0, prompt.video]
+
+    def _features(self, role: str) -> torch.Tensor:
+        held = self.__dict__.setdefault("_held", {})
+        if role not in held:
+            held[role] = self.models[role].video_features(self.prompt)
+        return held[role]
+
+    @torch.inference_mode()
+    def _read(self, role: str, keep: list[int] | None) -> Seen:
+        model, prompt = self.models[role], self.prompt
+        stream = model.prefill(prompt, self._features(role), len(prompt.tail) + len(self.token_ids), keep)
+        tail = prompt.tail.to(model.device)
+        if len(tail) > 1:
+            stream.append(tail[:-1])
+        ids = torch.cat([tail[-1:], torch.tensor(self.token_ids[:-1], dtype=torch.long, device=model.device)])
+        hidden, shares = [], []
+        for part in ids.split(ROWS):
+            watch = _Shares(stream.video)
+            hidden.append(stream.append(part, watch)[0])
+            shares.append(torch.stack(watch.found))
+        states = torch.cat(hidden)
+        return Seen(states, torch.cat(shares, dim=-1), model.head(states))
