@@ -1,109 +1,190 @@
-"""``python -m lvspec_core calibrate``: find the line between anchors and fillers for a pair, against the world's own truth."""
+"""``python -m lvspec_core calibrate``: which scorer finds a pair's visual words, and from which score on they are anchors.
+
+The bundled pair is judged by its world's own truth. Any other pair is judged by `contrast` on captions that its own target
+writes for the clips of a folder: a position is visual where the target's next word changes when the video is taken away.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
-from lvspec_core.errors import PairError
+from lvspec_core.decoding import decode
+from lvspec_core.errors import PairError, VideoError
 from lvspec_core.pairs import Pair, load_pair
+from lvspec_core.prefill import Prefilling
 from lvspec_core.pruning import keep_count, uniform_keep
 from lvspec_core.relevance import Calibration, teacher_forced_scores
+from lvspec_core.relevance.fitting import FITTED_ON, RECALL, fit, gather
+from lvspec_core.relevance.reading import Reading
+from lvspec_core.relevance.scorers import SCORERS, contrast
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
 from lvspec_core.shapes.captions import write_caption
 from lvspec_core.shapes.clips import CALIBRATION_SEED, world_clip
+from lvspec_core.video import VideoClip, read_video
 
-CLIPS = 100
-RECALL = 0.95  # the share of visual words that must become anchors
-SEPARATES = 0.7  # a scorer whose AUC is lower does not separate, and LVSpec would rather verify strictly
+CLIPS = 240
+VISUAL_CONTRAST = 0.1  # bits from which `contrast` counts a position as visual; chosen on the shapes world (METHODS.md)
 
-
-def auc(scores: np.ndarray, visual: np.ndarray) -> float:
-    """Chance that a visual position scores higher than another one (area under the ROC curve); ties count half."""
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = np.cumsum(counts) - (counts - 1) / 2  # mean rank of each distinct score
-    positive = int(visual.sum())
-    return float((ranks[inverse][visual].sum() - positive * (positive + 1) / 2) / (positive * (len(visual) - positive)))
+Labelled = tuple[Reading, np.ndarray]
 
 
-def precision_at_recall(scores: np.ndarray, visual: np.ndarray, recall: float) -> float:
-    """Share of visual positions among those marked, at the line that marks at least ``recall`` of the visual ones."""
-    line = np.sort(scores[visual])[::-1][int(np.ceil(recall * visual.sum())) - 1]
-    return float(visual[scores >= line].mean())
-
-
-def collect(pair: Pair, layer: int, clips: int, pruning_ratio: float, seed: int = CALIBRATION_SEED) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and truth of every word of one caption per clip, the draft seeing what LVSpec's draft sees."""
-    probe = Calibration("draft_attention", layer, 0.0, tuple(np.linspace(0, 1, 101).tolist()))
-    ids = {word.removeprefix("▁"): index for word, index in pair.draft.tokenizer.get_vocab().items()}
-    scores, visual = [], []
-    for number in range(clips):
+def world_texts(numbers: Iterable[int], seed: int = CALIBRATION_SEED) -> Iterator[tuple[VideoClip, list[str], np.ndarray]]:
+    """Clips of the shapes world, each with one caption's words and their truth, [n] bool."""
+    for number in numbers:
         scene, clip = world_clip(number, seed=seed)
         words = write_caption(scene, np.random.default_rng((seed, number, 1)))
+        yield clip, [word.text for word in words], np.array([word.visual for word in words])
+
+
+def word_ids(pair: Pair) -> dict[str, int]:
+    """The token of every word of the shapes world."""
+    return {word.removeprefix("▁"): index for word, index in pair.draft.tokenizer.get_vocab().items()}
+
+
+def world_readings(pair: Pair, numbers: Iterable[int], pruning_ratio: float) -> Iterator[Labelled]:
+    """Captions of the shapes world, read by the pair, with their truth."""
+    ids = word_ids(pair)
+    for clip, words, truth in world_texts(numbers):
+        yield reading_of(pair, clip, [ids[word] for word in words], pruning_ratio), truth
+
+
+def own_readings(pair: Pair, clips: Iterable[VideoClip], settings: RaceSettings) -> Iterator[Labelled]:
+    """Captions that the pair's own target writes; a position is visual where `contrast` says so."""
+    for clip in clips:
+        reading = reading_of(pair, clip, own_caption(pair, clip, settings), settings.pruning_ratio, settings.question)
+        yield reading, contrast(reading)[""].cpu().numpy() >= VISUAL_CONTRAST
+
+
+def reading_of(pair: Pair, clip: VideoClip, ids: list[int], pruning_ratio: float, question: str = DEFAULT_QUESTION) -> Reading:
+    """A text about a clip as the pair reads it, the draft seeing what LVSpec's draft sees."""
+    prompt = pair.target.encode(clip, question)
+    keep = uniform_keep(prompt.grid, keep_count(prompt.video_tokens, pruning_ratio))
+    return Reading(pair.target, pair.draft, prompt, ids, keep)
+
+
+def own_caption(pair: Pair, clip: VideoClip, settings: RaceSettings) -> list[int]:
+    """What the target alone writes about a clip."""
+    prefilling = Prefilling(pair, clip, RaceSettings(methods=("ar",), question=settings.question, max_new_tokens=settings.max_new_tokens))
+    for _ in prefilling.run():
+        pass
+    if prefilling.failures:
+        raise PairError(f"The target could not read {clip.name}: {prefilling.failures['ar']}")
+    lane = prefilling.lanes["ar"]
+    for _ in decode(lane):
+        pass
+    return lane.token_ids
+
+
+def collect(
+    pair: Pair, calibration: Calibration, clips: int, pruning_ratio: float, seed: int = CALIBRATION_SEED
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and truth of every word of one caption per clip of the shapes world, as the loop would score them."""
+    ids, scores, visual = word_ids(pair), [], []
+    for clip, words, truth in world_texts(range(clips), seed):
         prompt = pair.draft.encode(clip, DEFAULT_QUESTION)
         keep = uniform_keep(prompt.grid, keep_count(prompt.video_tokens, pruning_ratio))
-        scores += teacher_forced_scores(pair.draft, probe, prompt, [ids[word.text] for word in words], keep)
-        visual += [word.visual for word in words]
-    return np.array(scores), np.array(visual)
+        scores += teacher_forced_scores(pair.draft, calibration, prompt, [ids[word] for word in words], keep)
+        visual.append(truth)
+    return np.array(scores), np.concatenate(visual)
 
 
-def calibrate(pair: Pair, clips: int = CLIPS, pruning_ratio: float = RaceSettings.pruning_ratio) -> tuple[Calibration | None, list[dict]]:
-    """The best layer's calibration, None if no layer separates; and one row of figures per layer."""
-    rows, found = [], {}
-    for layer in range(len(pair.draft.layers)):
-        scores, visual = collect(pair, layer, clips, pruning_ratio)
-        found[layer] = (scores, visual)
-        figures = {"auc": auc(scores, visual), "precision_at_recall_90": precision_at_recall(scores, visual, 0.9)}
-        rows.append({"scorer": "draft_attention", "layer": layer, **figures, "words": len(scores), "visual": float(visual.mean())})
-    best = max(rows, key=lambda row: row["auc"])
-    if best["auc"] < SEPARATES:
-        return None, rows
-    scores, visual = found[best["layer"]]
-    return Calibration.fit(scores.tolist(), visual.tolist(), layer=best["layer"], recall=RECALL), rows
+def calibrate(
+    pair: Pair,
+    clips: int = CLIPS,
+    pruning_ratio: float = RaceSettings.pruning_ratio,
+    names: Iterable[str] = tuple(SCORERS),
+    progress: Callable[[Iterable], Iterable] = lambda work: work,
+) -> tuple[Calibration | None, list[dict]]:
+    """Against the shapes world's truth: the best live scorer's calibration, None if none separates; one row per scorer."""
+    return fit(gather(world_readings(pair, progress(range(clips)), pruning_ratio), names))
+
+
+def calibrate_on(
+    pair: Pair, clips: Iterable[VideoClip], settings: RaceSettings, names: Iterable[str] = tuple(SCORERS)
+) -> tuple[Calibration | None, list[dict]]:
+    """Against `contrast`, for a pair without ground truth."""
+    return fit(gather(own_readings(pair, clips, settings), names))
+
+
+def clips_of(folder: Path, frames: int, console: Console) -> list[VideoClip]:
+    """The videos of a folder; what cannot be read is told and left out. PairError if nothing can."""
+    if not folder.is_dir():
+        raise PairError(f"{folder} is no folder; name one with a few videos like those you mean to race.")
+    clips = []
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        try:
+            clips.append(read_video(path, frames))
+        except VideoError as error:
+            console.print(f"left out: {error}", markup=False)
+    if len(clips) < 2:
+        raise PairError(f"{folder} holds {len(clips)} readable videos; calibration needs at least two, better ten.")
+    return clips
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lvspec_core calibrate", description=__doc__)
     parser.add_argument("--pair", default=RaceSettings.pair)
-    parser.add_argument("--clips", type=int, default=CLIPS, help="clips of the shapes world to measure on")
+    parser.add_argument("--clips", help=f"a folder of videos to calibrate on; bundled pair: how many clips of its world ({CLIPS})")
+    parser.add_argument("--frames", type=int, default=RaceSettings.frames, help="frames sampled from every video of a folder")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
+    console = Console()
+    count = int(options.clips) if options.clips and options.clips.isdecimal() else None
     pair = load_pair(options.pair)
-    if not pair.info.bundled:
-        raise PairError(f"{pair.info.name} has no ground truth to calibrate against; only a bundled pair can be calibrated today.")
-    calibration, rows = calibrate(pair, options.clips)
-    _print(rows, calibration)
+    if pair.info.bundled and (count or not options.clips):
+        torch.set_num_threads(1)
+        measured = {"truth": "the shapes world", "clips": count or CLIPS, "seed": CALIBRATION_SEED}
+        calibration, rows = calibrate(pair, count or CLIPS, progress=lambda work: track(work, "reading captions", console=console))
+    elif options.clips and count is None:
+        clips = clips_of(Path(options.clips), options.frames, console)
+        settings = RaceSettings(pair=options.pair, frames=options.frames).validated()
+        measured = {"truth": f"contrast of at least {VISUAL_CONTRAST} bits", "clips": len(clips)}
+        calibration, rows = calibrate_on(pair, track(clips, "writing and reading captions", console=console), settings)
+    else:
+        raise PairError(f"{pair.info.name} has no ground truth; name a folder of videos to calibrate it on: --clips FOLDER.")
+    print_table(rows, calibration, console)
     if calibration is None:
         raise PairError(f"No scorer separates visual words for {pair.info.name}; nothing was written, and LVSpec verifies strictly.")
-    calibration.save(pair.info.calibration)
-    _add_measures(pair.info.calibration, rows, calibration)
+    write(pair, calibration, rows, measured)
     return 0
 
 
-def _add_measures(path: Path, rows: list[dict], calibration: Calibration) -> None:
+def write(pair: Pair, calibration: Calibration, rows: list[dict], measured: dict) -> None:
+    """The choice beside the pair, and what it was measured on."""
+    path = pair.info.calibration
+    calibration.save(path)
     content = json.loads(path.read_text(encoding="utf-8"))
-    content["measured"] = {"recall": RECALL, "pruning_ratio": RaceSettings.pruning_ratio, "clips_seed": CALIBRATION_SEED, "layers": rows}
+    content["measured"] = {
+        **measured,
+        "fitted_on": FITTED_ON,
+        "recall": RECALL,
+        "pruning_ratio": RaceSettings.pruning_ratio,
+        "scorers": rows,
+    }
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _print(rows: list[dict], calibration: Calibration | None) -> None:
-    table = Table("scorer", "layer", "AUC", "precision at recall 0.9", "words", "visual")
-    for row in rows:
-        chosen = " *" if calibration and row["layer"] == calibration.layer else ""
-        table.add_row(
-            row["scorer"],
-            f"{row['layer']}{chosen}",
-            f"{row['auc']:.3f}",
-            f"{row['precision_at_recall_90']:.3f}",
-            f"{row['words']:,}",
-            f"{row['visual']:.1%}",
-        )
-    Console().print(table)
+def print_table(rows: list[dict], calibration: Calibration | None, console: Console) -> None:
+    table = Table("scorer", "variant", "AUC", "precision at recall 0.9")
+    for row in best_variants(rows):
+        mark = " *" if row["chosen"] else ""
+        table.add_row(row["scorer"] + mark, row["variant"], f"{row['auc']:.3f}", f"{row['precision_at_recall_90']:.3f}")
+    console.print(table)
     if calibration:
-        Console().print(f"threshold {calibration.threshold:.4f}: {RECALL:.0%} of the visual words become anchors")
+        console.print(f"threshold {calibration.threshold:.4f}: {RECALL:.0%} of the visual words become anchors")
+
+
+def best_variants(rows: list[dict]) -> list[dict]:
+    """Of every scorer the variant with the best AUC."""
+    best = {}
+    for row in sorted(rows, key=lambda row: row["auc"]):
+        best[row["scorer"]] = row
+    return sorted(best.values(), key=lambda row: -row["auc"])

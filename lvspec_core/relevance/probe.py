@@ -6,11 +6,14 @@ one dot product per position. Its score is a probability, so a line of 0.5 means
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from lvspec_core.relevance.measures import auc
+
 STEPS = 200
-PENALTY = 1e-4  # on the squared weights of standardised features
+PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4)  # on the squared weights of standardised features; few clips need a strong one
 
 
 class Probe:
@@ -33,16 +36,36 @@ class Probe:
         if not self.rows:
             return []
         rows, self.rows = self.rows, []
-        return list(self._score(torch.cat(rows)).split([len(part) for part in rows]))
+        return list(self._read(torch.cat(rows)).split([len(part) for part in rows]))
 
     def last(self) -> torch.Tensor:
-        return self._score(self.rows[-1][-1:])
+        return self._read(self.rows[-1][-1:])
 
-    def _score(self, hidden: torch.Tensor) -> torch.Tensor:
+    def _read(self, hidden: torch.Tensor) -> torch.Tensor:
         return torch.sigmoid(torch.mv(hidden.float(), self.weights) + self.bias)
 
+    @classmethod
+    def scores(cls, hidden: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """[n] relevance of hidden states [n, width]."""
+        return cls(weights)._read(hidden)
 
-def fit_probe(hidden: torch.Tensor, visual: torch.Tensor, penalty: float = PENALTY) -> torch.Tensor:
+
+def choose_probe(hidden: torch.Tensor, visual: torch.Tensor, clip: np.ndarray) -> torch.Tensor:
+    """:func:`fit_probe` with the penalty that does best on clips left out of the fit. ``clip``: [n] which clip a row is from."""
+    clips = np.unique(clip)
+    left_out = np.isin(clip, clips[::3])
+    truth = visual[left_out].numpy()
+    if len(clips) < 3 or truth.all() or not truth.any():
+        return fit_probe(hidden, visual, PENALTIES[0])
+
+    def quality(penalty: float) -> float:
+        weights = fit_probe(hidden[~left_out], visual[~left_out], penalty)
+        return auc(Probe.scores(hidden[left_out], weights).numpy(), truth)
+
+    return fit_probe(hidden, visual, max(PENALTIES, key=quality))
+
+
+def fit_probe(hidden: torch.Tensor, visual: torch.Tensor, penalty: float) -> torch.Tensor:
     """Weights of a :class:`Probe`, [features + 1], from hidden states [n, features] and their truth [n], bool or in [0, 1].
 
     Logistic regression by L-BFGS on standardised features, with the squared weights penalised; deterministic.
