@@ -155,7 +155,7 @@ def show_strip(path: str | None, frames: float):
         yield {"state": "failed", "message": str(error)}
 
 
-def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | None = None, settings: dict | None = None) -> dict:
+def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | None = None, settings: dict | None = None) -> Iterator[dict]:
     """Races decoding methods over one video and one question with the same weights.
 
     Args:
@@ -175,12 +175,16 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | N
         ).validated()
         pair_info(chosen.pair)
         with TURNS.ticket() as ticket:
+            # nothing to say before the end; a yield now and then is how a client that has gone is noticed
             while ticket.wait(1):
-                pass
-            records = [record for batch in race_stream(file, chosen, threading.Event()) for record in batch]
+                yield gr.skip()
+            records = []
+            for batch in race_stream(file, chosen, threading.Event()):
+                records += batch
+                yield gr.skip()
     except UserError as error:
         raise gr.Error(str(error), print_exception=False) from None
-    return {"summary": race_summary(records), "records": [to_dict(record) for record in records]}
+    yield {"summary": race_summary(records), "records": [to_dict(record) for record in records]}
 
 
 def api_film_strip(file: str, frames: int = DEFAULTS.frames) -> dict:
