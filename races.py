@@ -25,6 +25,7 @@ ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
 DEFAULTS = RaceSettings()
 # the settings with a control of their own, in the order in which the page hands them in
 KNOBS = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed", "plausibility", "top_k", "window", "entropy_gate", "shift")
+MOST_IN_A_ROW = 24
 TURNS = Turns()
 STOPS: dict[str, threading.Event] = {}
 
@@ -106,6 +107,17 @@ def race_on_page(request: gr.Request, path: str | None, pair: str, question: str
     finally:
         if STOPS.get(request.session_hash) is stop:
             del STOPS[request.session_hash]
+
+
+def race_in_a_row(request: gr.Request, paths: list[str] | None, *inputs):
+    """Races several videos one after the other, each as the page's race; ends with the first that is stopped."""
+    for path in (paths or [])[:MOST_IN_A_ROW]:
+        stop = None
+        for value in race_on_page(request, path, *inputs):
+            stop = STOPS.get(request.session_hash, stop)
+            yield value
+        if stop is not None and stop.is_set():
+            return
 
 
 def finish(feed: view.Feed, last: list[str]):

@@ -93,8 +93,8 @@ def compare_words(ar: list[Word], lane: list[Word], bundled: bool, cut: bool) ->
 
 
 def spelled(words: list[Word]) -> str:
-    """The words as they stand in their text, without what leads to the first."""
-    return "".join(word.text if index == 0 else word.lead + word.text for index, word in enumerate(words))
+    """The words as they stand in their text, with what leads to each."""
+    return "".join(word.lead + word.text for word in words)
 
 
 def _difference(ar: list[Word], lane: list[Word], decided: str) -> str:

@@ -20,7 +20,7 @@ const FIGURES = [
 const DECODE_TIP = "Decoding speedup: AR's seconds per token ÷ this lane's, prefill left out. This is what papers report.";
 
 function buildLane(name, onPick) {
-  const method = METHODS[name] || { title: name, line: "" };
+  const method = methodOf(name);
   const dom = { name, chips: [], drawn: 0, differs: null, figures: {}, counts: {}, keys: {} };
   dom.big = h("span", { class: "lv-big" }, "–");
   dom.badge = h("span", { class: "lv-badge", tabindex: 0, hidden: true });
@@ -50,7 +50,7 @@ function buildLane(name, onPick) {
     dom.track, dom.clock);
   dom.body = h("div", { class: "lv-body" },
     h("dl", { class: "lv-figures" }, ...figures), h("ul", { class: "lv-keys", "aria-label": "How the words got in" }, ...keys), dom.error, dom.text);
-  dom.root = h("article", { class: `lv-lane lane-${METHODS[name] ? name : "other"}`, "data-lane": name }, dom.head, dom.body);
+  dom.root = h("article", { class: `lv-lane lane-${Object.hasOwn(METHODS, name) ? name : "other"}`, "data-lane": name }, dom.head, dom.body);
   return dom;
 }
 
