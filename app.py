@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -74,10 +75,10 @@ def pick_example(event: gr.EventData):
     return open_race(str(EXAMPLES[int(event.index)].path))
 
 
-def open_link(request: gr.Request, names: list[str]) -> list:
+def open_link(query: Mapping[str, str], names: list[str]) -> list:
     """What the page's address asks for: a value or nothing for the video and for each named control."""
     clips = {each.path.name: str(each.path) for each in SAMPLES}
-    link = read_link(request.query_params, names, clips)
+    link = read_link(query, names, clips)
     if link.complaint:
         gr.Warning(html.escape(link.complaint))
     values = {**link.settings}
@@ -197,7 +198,11 @@ def build() -> gr.Blocks:
         every.click(race_samples, inputs, **racing)
         controls = {"pair": pair, "question": question, "methods": methods, "calibrated": calibrated, "anchor_quantile": share}
         controls |= dict(zip(KNOBS, knobs, strict=True))
-        demo.load(lambda request: open_link(request, list(controls)), None, [video, *controls.values()], **hidden)
+
+        def follow_link(request: gr.Request) -> list:
+            return open_link(request.query_params, list(controls))
+
+        demo.load(follow_link, None, [video, *controls.values()], **hidden)
         stop.click(stop_race, queue=False, **hidden)
         examples.select(pick_example, None, board, **hidden)
         samples.select(pick_sample, None, video, **hidden)

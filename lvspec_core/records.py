@@ -71,7 +71,8 @@ class Prefill:
 class Round:
     """One round of one lane: the draft proposes, the target verifies, tokens are committed.
 
-    ``seconds``: the lane's own decode clock at the end of the round. ``proposed``: the draft's tokens as (id, text) in
+    ``seconds``: the lane's own decode clock at the end of the round; ``draft_seconds`` and ``verify_seconds``: of the round, the
+    draft's proposal and the target's pass; the rest is overhead. ``proposed``: the draft's tokens as (id, text) in
     order (empty for AR), those that were kept first. ``accepted``: how many were kept. ``tokens``: what entered the text.
     ``parents``: where the proposal branches, for each draft token the index of the one before it, -1 for the text; empty: a chain.
     """

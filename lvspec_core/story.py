@@ -34,8 +34,10 @@ class Story:
             return f"The race has more than {MOST_RECORDS:,} records."
         if record.type == "start":
             return self._start(record)
-        if record.type in ("round", "lane") and record.lane not in self.seconds:
-            return f"The lane {short(record.lane)} is not in this race."
+        lanes = record.lanes if record.type == "evidence" else (record.lane,) if record.type in ("round", "lane") else ()
+        for lane in lanes:
+            if lane not in self.seconds:
+                return f"The lane {short(lane)} is not in this race."
         if record.type == "round":
             return self._round(record)
         return self._summary(record) if record.type == "lane" else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from lvspec_core.records import Record
@@ -35,7 +34,7 @@ def export_template() -> str:
 def race_page(records: Iterable[Record]) -> str:
     """A race as one HTML file."""
     (value,) = Feed().over(records)
-    return export_template().replace(RACE_MARK, inert_json(value))
+    return export_template().replace(RACE_MARK, inert_json(value), 1)
 
 
 def inert_json(text: str) -> str:

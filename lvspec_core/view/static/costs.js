@@ -81,6 +81,7 @@ function bestGamma(inputs, alpha, most) {
 // The relevance from which a token of this race is an anchor: calibrated, or the asked share of fillers as a quantile of the
 // calibration. A file may not say it; then it lies between the highest filler and the lowest anchor. Null if nothing was scored.
 function thresholdOf(race) {
+  if (race.start && typeof race.start.threshold === "number") return race.start.threshold;
   const relevance = race.start && race.start.pair.relevance;
   const share = race.start ? race.start.settings.anchor_quantile : null;
   if (relevance && typeof share !== "number" && typeof relevance.threshold === "number") return relevance.threshold;

@@ -8,7 +8,7 @@ function costsFigure(race, t, narrow) {
   const traces = SHARES.map(([share, label, pattern]) => ({
     type: "bar", orientation: "h", name: label,
     y: lanes.map(titleOf), x: costs.map((one) => one[share] * 1000),
-    marker: { color: css(`--lv-${share}`), pattern: { shape: pattern, solidity: 0.25, size: 7, fgcolor: css("--lv-paper"), fgopacity: 0.7 } },
+    marker: { color: css(`--lv-${share}`), pattern: { shape: pattern, fillmode: "overlay", solidity: 0.25, size: 7, fgcolor: css("--lv-paper"), fgopacity: 0.7 } },
     hovertemplate: `%{x:.3~g} ms ${label}<extra>%{y}</extra>`,
   }));
   const layout = baseLayout(narrow);

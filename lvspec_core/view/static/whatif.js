@@ -5,6 +5,8 @@ const MOST_GUESSES = 24;
 const SIZES = [["target", "Target, billion weights", 32], ["draft", "Draft, billion weights", 7], ["bytes", "Bytes a weight", 2], ["bandwidth", "Memory bandwidth, GB/s", 2000]];
 const FORMULA = "Speedup = (1 − α^(γ+1)) ÷ (1 − α) × AR’s time per token ÷ (γ × draft step + verification + overhead): expected tokens of a round over its time, after Leviathan et al., arXiv 2211.17192. α is the chance that a guess is kept if those before it were, taken as the same everywhere.";
 
+const guessesText = (value) => (Number.isInteger(value) ? String(value) : value.toFixed(1));
+
 function buildWhatIf(url) {
   const chosen = { lane: null, gamma: 8, alpha: 0.8, other: false };
   let race = null;
@@ -19,13 +21,14 @@ function buildWhatIf(url) {
     ...SIZES.map(([name, label]) => h("label", {}, h("span", {}, label), sizes[name])),
     h("p", { class: "lv-note" }, "An assumption, not a measurement: a pass takes as long as reading the weights once. It leaves out the KV cache and all arithmetic; the overhead beside the passes stays this machine’s."));
   const answer = h("p", { class: "lv-whatif-answer", role: "status" });
-  const costs = h("p", { class: "lv-note" });
+  const costs = h("dl", { class: "lv-figures", "aria-label": "Measured in this race" });
   const chartNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Expected speedup over draft length", "data-empty": "The curve appears when a race with AR and a draft is over." });
   const drawCurve = buildChart(chartNode, url, figure);
   const back = h("button", { class: "lv-button", type: "button", onclick: () => adopt() }, "As measured");
   const root = h("section", { class: "lv-section lv-whatif", hidden: true }, h("h3", {}, "What if"),
     h("p", { class: "lv-note" }, FORMULA),
-    h("div", { class: "lv-whatif-grid" }, h("div", { class: "lv-whatif-controls" }, h("div", { class: "lv-row" }, lane, hardware, back), gamma.root, alpha.root, sizesNode, answer, costs), chartNode));
+    h("div", { class: "lv-whatif-grid" }, h("div", { class: "lv-whatif-controls" }, h("div", { class: "lv-row" }, lane, hardware, back), gamma.root, alpha.root, sizesNode, answer,
+      h("p", { class: "lv-note" }, "Measured in this race (a verification of another length: on the straight line through the two):"), costs), chartNode));
 
   function slider(label, min, max, step, take) {
     const value = h("output", {});
@@ -48,7 +51,11 @@ function buildWhatIf(url) {
     hardware.value = "here";
     gamma.input.value = String(chosen.gamma);
     alpha.input.value = String(Math.round(chosen.alpha * 100));
-    setText(costs, `Measured in this race: AR ${secondsText(measured.token)} a token; ${methodOf(chosen.lane).title} ${secondsText(measured.draft)} a guess, ${secondsText(measured.verify)} to verify ${digits(measured.gamma)} of them (${secondsText(measured.pass)} to verify none), ${secondsText(measured.other)} overhead a round, ${percent(measured.alpha)} of the judged guesses kept. Between and beyond both verifications: a straight line.`);
+    const facts = [
+      ["AR, a token", secondsText(measured.token)], ["Draft step", secondsText(measured.draft)], [`Verifying ${guessesText(measured.gamma)}`, secondsText(measured.verify)],
+      ["Verifying none", secondsText(measured.pass)], ["Overhead, a round", secondsText(measured.other)], ["Guesses kept α", percent(measured.alpha)],
+    ];
+    costs.replaceChildren(...facts.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
     say();
   }
   function say() {
@@ -59,7 +66,7 @@ function buildWhatIf(url) {
     const used = inputs();
     if (!used) return setText(answer, "Each size must be a number above 0.");
     const best = bestGamma(used, chosen.alpha, MOST_GUESSES);
-    setText(answer, `Expected: ${digits(expectedSpeedup(used, chosen.alpha, chosen.gamma), "×")}; the most, ${digits(expectedSpeedup(used, chosen.alpha, best), "×")}, at γ = ${best}. Measured in this race: ${digits(measured.speedup, "×")} at γ = ${digits(measured.gamma)}.`);
+    setText(answer, `Expected: ${digits(expectedSpeedup(used, chosen.alpha, chosen.gamma), "×")}; the most, ${digits(expectedSpeedup(used, chosen.alpha, best), "×")}, at γ = ${best}. Measured in this race: ${digits(measured.speedup, "×")} at γ = ${guessesText(measured.gamma)}.`);
     drawCurve(race, null, 30);
   }
   function figure(_race, _t, narrow) {
