@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import tempfile
 import threading
@@ -111,13 +112,20 @@ def race_on_page(request: gr.Request, path: str | None, pair: str, question: str
 
 def race_in_a_row(request: gr.Request, paths: list[str] | None, *inputs):
     """Races several videos one after the other, each as the page's race; ends with the first that is stopped."""
-    for path in (paths or [])[:MOST_IN_A_ROW]:
-        stop = None
-        for value in race_on_page(request, path, *inputs):
+    paths = (paths or [])[:MOST_IN_A_ROW]
+    failures = []
+    for path in paths:
+        stop, board = None, None
+        for board, download in race_on_page(request, path, *inputs):
             stop = STOPS.get(request.session_hash, stop)
-            yield value
+            yield board, download
+        ended = json.loads(board[0])
+        if ended["state"] == "failed":
+            failures.append(ended["message"])
         if stop is not None and stop.is_set():
-            return
+            break
+    if failures:
+        gr.Warning(html.escape(f"{len(failures)} of {len(paths)} videos could not be raced: {failures[0]}"))
 
 
 def finish(feed: view.Feed, last: list[str]):

@@ -54,7 +54,7 @@ function relevanceFigure(race, t, narrow) {
   layout.margin = { l: 40, r: 12, t: 34, b: 44 };
   Object.assign(layout, { showlegend: !narrow, legend: { orientation: "h", x: 1, xanchor: "right", y: 1.02, yanchor: "bottom", itemsizing: "constant" } });
   Object.assign(layout.xaxis, { title: { text: lane ? `token of ${titleOf(lane)}` : "token", standoff: 8 }, rangemode: "tozero" });
-  Object.assign(layout.yaxis, { range: [0, 1.04] });
+  Object.assign(layout.yaxis, { range: [-0.04, 1.04], tickvals: [0, 0.25, 0.5, 0.75, 1] });
   const threshold = thresholdOf(race);
   if (threshold !== null && threshold <= 1) {
     layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: threshold, y1: threshold, line: { color: css("--lv-ink"), width: 1.5, dash: "dash" } }];
