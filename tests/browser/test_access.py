@@ -40,4 +40,4 @@ def serious(page, context: str | None = None) -> dict[str, list[str]]:
 
 def gradios(markup: str) -> bool:
     """Whether the element is one that Gradio draws."""
-    return "lv-" not in markup and ("svelte-" in markup or "class=\"built-with" in markup)
+    return "lv-" not in markup and ("svelte-" in markup or 'class="built-with' in markup)

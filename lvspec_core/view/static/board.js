@@ -1,7 +1,7 @@
 // The board: takes what is new of a race from the component's value and draws it in place.
 
 const board = element.querySelector(".lv-board");
-const page = { race: newRace(null), state: "empty", message: "", place: 0, t: null, open: "lvspec", order: "", records: [], compare: null };
+const page = { race: newRace(null), state: "empty", message: "", place: 0, t: null, open: "lvspec", order: "", records: [], compare: null, charted: "" };
 const lanes = new Map();
 
 const headline = h("p", { class: "lv-headline" });
@@ -156,8 +156,13 @@ function drawCharts(over) {
   setAttribute(roundsNode, "data-empty", "Each round counts here.");
   if ((race.lanes.has("ar") && running) || chartNode.classList.contains("drawn")) drawSpeedup(race, page.t, pause);
   if (running || roundsNode.classList.contains("drawn")) drawRounds(race, page.t, pause * 2);
-  if (running || costsNode.classList.contains("drawn")) drawCosts(race, page.t, pause * 2);
-  if ((running && scoredLane(race)) || relevanceNode.classList.contains("drawn")) drawRelevance(race, page.t, pause * 2);
+  // these two are of the whole race: a replay leaves them alone
+  const now = [race.id, race.known, document.body.classList.contains("dark")].join();
+  if (now === page.charted) return;
+  page.charted = now;
+  if (running || costsNode.classList.contains("drawn")) drawCosts(race, null, pause * 2);
+  if (running || relevanceNode.classList.contains("drawn")) drawRelevance(race, null, pause * 2);
+  whatIf.redraw();
 }
 
 let scheduled = false;
@@ -173,7 +178,10 @@ function draw() {
   const race = page.race;
   const scale = { seconds: raceSeconds(race) || 1, tokens: raceTokens(race) };
   const figures = new Map();
+  for (const dom of lanes.values()) noteScroll(dom);
+  for (const dom of lanes.values()) holdRoom(dom, page.t !== null);
   for (const [name, dom] of lanes) figures.set(name, drawLane(dom, race, race.lanes.get(name) || laneOf(newRace(null), name), page.t, scale));
+  for (const dom of lanes.values()) settleScroll(dom);
   setAttribute(board, "data-state", now);
   toggle(board, "stale", Boolean(page.stale));
   document.documentElement.dataset.race = ["waiting", "prefill", "running"].includes(now) ? "on" : "off";

@@ -51,7 +51,7 @@ function relevanceFigure(race, t, narrow) {
     hovertemplate: "%{text}: %{y:.2f}<extra>token %{x}</extra>",
   }));
   const layout = baseLayout(narrow);
-  layout.margin = { l: 40, r: 12, t: 34, b: 44 };
+  layout.margin = { l: 40, r: 12, t: narrow ? 10 : 34, b: 44 };
   Object.assign(layout, { showlegend: !narrow, legend: { orientation: "h", x: 1, xanchor: "right", y: 1.02, yanchor: "bottom", itemsizing: "constant" } });
   Object.assign(layout.xaxis, { title: { text: lane ? `token of ${titleOf(lane)}` : "token", standoff: 8 }, rangemode: "tozero" });
   Object.assign(layout.yaxis, { range: [-0.04, 1.04], tickvals: [0, 0.25, 0.5, 0.75, 1] });
