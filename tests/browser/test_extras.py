@@ -17,6 +17,11 @@ from lvspec_core.records import load_race, to_dict
 pytestmark = pytest.mark.timeout(120)
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+WITHOUT_DELETED = """(node) => {
+  const copy = node.cloneNode(true);
+  copy.querySelectorAll("del").forEach((each) => each.remove());
+  return copy.textContent;
+}"""
 RACES = ROOT / "assets" / "races"
 
 
@@ -65,13 +70,7 @@ def test_lanes_are_compared_with_ar_word_by_word(standin, visit, race_file):
     assert lanes.nth(2).locator(".d-reworded ins").inner_text() == "gently"
     assert (lanes.nth(2).locator(".d-fact del").inner_text(), lanes.nth(2).locator(".d-fact ins").inner_text()) == ("red", "blue")
     assert "anchor" in compare.locator(".lv-note").inner_text(), "it is said how that is decided"
-    text = (
-        lanes.nth(2)
-        .locator(".lv-compare-text")
-        .evaluate(
-            "(node) => { const copy = node.cloneNode(true); copy.querySelectorAll('del').forEach((each) => each.remove()); return copy.textContent; }"
-        )
-    )
+    text = lanes.nth(2).locator(".lv-compare-text").evaluate(WITHOUT_DELETED)
     assert text.split() == page.locator(".lv-lane[data-lane=lvspec] .lv-text").inner_text().replace("≠ AR", "").split()
     compare.get_by_label("only differences").check()
     places = compare.locator(".lv-compare-places li")
