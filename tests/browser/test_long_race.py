@@ -30,7 +30,7 @@ ACTIONS = {
       word.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, pointerType: 'mouse' })); }""",
     "only differences": "(turn) => document.querySelector('.lv-compare input').click()",
     "set the draft length": """(turn) => {
-      const slider = document.querySelector('.lv-whatif .lv-slider');
+      const slider = document.querySelector('.lv-whatif .lv-range');
       slider.value = 3 + turn; slider.dispatchEvent(new Event('input')); }""",
     "sort the history": """(turn) => {
       const order = document.querySelector('.lv-history select');

@@ -32,7 +32,7 @@ function buildWhatIf(url) {
 
   function slider(label, min, max, step, take) {
     const value = h("output", {});
-    const input = h("input", { class: "lv-slider", type: "range", min, max, step, "aria-label": label, oninput: () => { take(Number(input.value)); say(); } });
+    const input = h("input", { class: "lv-range", type: "range", min, max, step, "aria-label": label, oninput: () => { take(Number(input.value)); say(); } });
     return { root: h("label", { class: "lv-whatif-slider" }, h("span", {}, label), input, value), input, value };
   }
   function inputs() {
