@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import tempfile
 import threading
@@ -25,6 +26,7 @@ ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
 DEFAULTS = RaceSettings()
 # the settings with a control of their own, in the order in which the page hands them in
 KNOBS = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed", "plausibility", "top_k", "window", "entropy_gate", "shift")
+MOST_IN_A_ROW = 24
 TURNS = Turns()
 STOPS: dict[str, threading.Event] = {}
 
@@ -106,6 +108,24 @@ def race_on_page(request: gr.Request, path: str | None, pair: str, question: str
     finally:
         if STOPS.get(request.session_hash) is stop:
             del STOPS[request.session_hash]
+
+
+def race_in_a_row(request: gr.Request, paths: list[str] | None, *inputs):
+    """Races several videos one after the other, each as the page's race; ends with the first that is stopped."""
+    paths = (paths or [])[:MOST_IN_A_ROW]
+    failures = []
+    for path in paths:
+        stop, board = None, None
+        for board, download in race_on_page(request, path, *inputs):
+            stop = STOPS.get(request.session_hash, stop)
+            yield board, download
+        ended = json.loads(board[0])
+        if ended["state"] == "failed":
+            failures.append(ended["message"])
+        if stop is not None and stop.is_set():
+            break
+    if failures:
+        gr.Warning(html.escape(f"{len(failures)} of {len(paths)} videos could not be raced: {failures[0]}"))
 
 
 def finish(feed: view.Feed, last: list[str]):
