@@ -42,8 +42,8 @@ class Committed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One round. ``seconds``: the lane's own clock at its end. ``proposed``: the accepted draft tokens come first; ``parents``:
-    for each the index of the one before it, -1 for the text, empty if they are a chain."""
+    """One round. ``seconds``: the lane's own clock at its end; ``verify_seconds``: the target's pass. ``proposed``: the
+    accepted draft tokens come first; ``parents``: for each the index of the one before it, -1 for the text, empty if they are a chain."""
 
     index: int
     seconds: float
@@ -100,6 +100,7 @@ class Lane:
         ids = torch.cat([self.pending, proposal.ids]) if len(proposal) else self.pending
         read = self.target.append(ids, sees=None if tree.chain else tree.sees.to(ids.device))
         logits = self.target.model.head(read[0])[:, : self.cut]  # [n + 1, shared vocabulary]
+        scored = self._now()
         draft, verdict, relevance = self.verifier.judge(proposal, logits)
         committed = self._commit(tree, draft, verdict, relevance)
         own = torch.tensor([verdict.own], device=self.pending.device)
@@ -113,7 +114,7 @@ class Lane:
             order, parents = accepted_first(tree.parents, verdict.path)
             draft = [draft[node] for node in order]
         accepted = min(verdict.accepted, len(committed))
-        outcome = Outcome(self.rounds, self.seconds, drafted - began, ended - drafted, tuple(draft), accepted, committed, parents)
+        outcome = Outcome(self.rounds, self.seconds, drafted - began, scored - drafted, tuple(draft), accepted, committed, parents)
         self.rounds += 1
         return outcome
 
