@@ -17,11 +17,12 @@ from rich.progress import track
 from transformers import AutoModelForImageTextToText, StoppingCriteria, StoppingCriteriaList
 
 from lvspec_core.bench_report import fill_documents, print_result, write_report
-from lvspec_core.calibrate import auc, collect, precision_at_recall
+from lvspec_core.calibrate import collect
 from lvspec_core.errors import PairError, SettingsError
 from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.race import environment, run_race
 from lvspec_core.records import LaneEnd
+from lvspec_core.relevance.measures import auc, precision_at_recall
 from lvspec_core.settings import METHODS, RaceSettings
 from lvspec_core.shapes.captions import read_facts, score_facts
 from lvspec_core.shapes.clips import world_clip
@@ -164,7 +165,7 @@ def _median(values: list[float]) -> float | None:
 def anchors(pair: Pair, settings: RaceSettings, clips: int) -> dict:
     """How well the pair's scorer finds visual words on held-out captions (not those it was calibrated on)."""
     calibration = pair.calibration
-    scores, visual = collect(pair, calibration.layer, clips, settings.pruning_ratio, seed=HELD_OUT_SEED)
+    scores, visual = collect(pair, calibration, clips, settings.pruning_ratio, seed=HELD_OUT_SEED)
     marked = scores >= calibration.threshold
     return {
         "scorer": calibration.scorer,

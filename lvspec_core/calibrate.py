@@ -1,14 +1,15 @@
 """``python -m lvspec_core calibrate``: which scorer finds a pair's visual words, and from which score on they are anchors.
 
 The bundled pair is judged by its world's own truth. Any other pair is judged by `contrast` on captions that its own target
-writes for the clips of a folder: a position is visual where the target's next word changes when the video is taken away.
+writes for the clips of a folder: a position is visual where the target's next word changes when it is shown other clips.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +23,18 @@ from lvspec_core.errors import PairError, VideoError
 from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.prefill import Prefilling
 from lvspec_core.pruning import keep_count, uniform_keep
-from lvspec_core.relevance import Calibration, teacher_forced_scores
-from lvspec_core.relevance.fitting import FITTED_ON, RECALL, fit, gather
+from lvspec_core.relevance import LIVE, Calibration, teacher_forced_scores
+from lvspec_core.relevance.fitting import FITTED_ON, MEASURED, RECALL, compare, fit, gather
 from lvspec_core.relevance.reading import Reading
-from lvspec_core.relevance.scorers import SCORERS, contrast
+from lvspec_core.relevance.scorers import OTHER, SCORERS, contrast
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
 from lvspec_core.shapes.captions import write_caption
 from lvspec_core.shapes.clips import CALIBRATION_SEED, world_clip
 from lvspec_core.video import VideoClip, read_video
 
 CLIPS = 240
+COMPARED = 24  # clips on which the scorers that cost whole passes of the target are measured too
+OTHERS = 3  # clips that are put in a clip's place
 VISUAL_CONTRAST = 0.1  # bits from which `contrast` counts a position as visual; chosen on the shapes world (METHODS.md)
 
 Labelled = tuple[Reading, np.ndarray]
@@ -50,25 +53,40 @@ def word_ids(pair: Pair) -> dict[str, int]:
     return {word.removeprefix("▁"): index for word, index in pair.draft.tokenizer.get_vocab().items()}
 
 
-def world_readings(pair: Pair, numbers: Iterable[int], pruning_ratio: float) -> Iterator[Labelled]:
-    """Captions of the shapes world, read by the pair, with their truth."""
+def world_readings(pair: Pair, numbers: Iterable[int], pruning_ratio: float, compared: bool = False) -> Iterator[Labelled]:
+    """Captions of the shapes world, read by the pair, with their truth; ``compared``: with other clips to compare with."""
     ids = word_ids(pair)
-    for clip, words, truth in world_texts(numbers):
-        yield reading_of(pair, clip, [ids[word] for word in words], pruning_ratio), truth
+    for number in numbers:
+        ((clip, words, truth),) = world_texts([number])
+        others = [world_clip(number + further, seed=CALIBRATION_SEED)[1] for further in range(1, OTHERS + 1)] if compared else []
+        yield reading_of(pair, clip, [ids[word] for word in words], pruning_ratio, others), truth
 
 
-def own_readings(pair: Pair, clips: Iterable[VideoClip], settings: RaceSettings) -> Iterator[Labelled]:
+def own_readings(pair: Pair, clips: Sequence[VideoClip], settings: RaceSettings, numbers: Iterable[int]) -> Iterator[Labelled]:
     """Captions that the pair's own target writes; a position is visual where `contrast` says so."""
-    for clip in clips:
-        reading = reading_of(pair, clip, own_caption(pair, clip, settings), settings.pruning_ratio, settings.question)
-        yield reading, contrast(reading)[""].cpu().numpy() >= VISUAL_CONTRAST
+    for number in numbers:
+        clip, others = clips[number], [clips[(number + further) % len(clips)] for further in range(1, min(OTHERS + 1, len(clips)))]
+        reading = reading_of(pair, clip, own_caption(pair, clip, settings), settings.pruning_ratio, others, settings.question)
+        yield reading, contrast(reading)[OTHER].cpu().numpy() >= VISUAL_CONTRAST
 
 
-def reading_of(pair: Pair, clip: VideoClip, ids: list[int], pruning_ratio: float, question: str = DEFAULT_QUESTION) -> Reading:
-    """A text about a clip as the pair reads it, the draft seeing what LVSpec's draft sees."""
+def reading_of(
+    pair: Pair, clip: VideoClip, ids: list[int], pruning_ratio: float, others: Iterable[VideoClip] = (), question: str = DEFAULT_QUESTION
+) -> Reading:
+    """A text about a clip as the pair reads it, the draft seeing what LVSpec's draft sees; ``others``: clips to compare with."""
     prompt = pair.target.encode(clip, question)
     keep = uniform_keep(prompt.grid, keep_count(prompt.video_tokens, pruning_ratio))
-    return Reading(pair.target, pair.draft, prompt, ids, keep)
+    shown = [pair.target.encode(in_the_shape_of(clip, other), question) for other in others]
+    return Reading(pair.target, pair.draft, prompt, ids, keep, shown)
+
+
+def in_the_shape_of(clip: VideoClip, other: VideoClip) -> VideoClip:
+    """The first clip with the other's pictures, stretched to its size: so that it takes as many video tokens."""
+    count, height, width = clip.frames.shape[:3]
+    which, rows, columns = (
+        np.arange(wanted) * given // wanted for wanted, given in zip((count, height, width), other.frames.shape[:3], strict=True)
+    )
+    return replace(clip, frames=np.ascontiguousarray(other.frames[which][:, rows][:, :, columns]))
 
 
 def own_caption(pair: Pair, clip: VideoClip, settings: RaceSettings) -> list[int]:
@@ -101,18 +119,30 @@ def calibrate(
     pair: Pair,
     clips: int = CLIPS,
     pruning_ratio: float = RaceSettings.pruning_ratio,
-    names: Iterable[str] = tuple(SCORERS),
+    compared: int = COMPARED,
     progress: Callable[[Iterable], Iterable] = lambda work: work,
 ) -> tuple[Calibration | None, list[dict]]:
-    """Against the shapes world's truth: the best live scorer's calibration, None if none separates; one row per scorer."""
-    return fit(gather(world_readings(pair, progress(range(clips)), pruning_ratio), names))
+    """Against the shapes world's truth: the best live scorer's calibration, None if none separates; one row per scorer variant.
+
+    ``compared``: on how many clips the scorers that cannot run in the loop are measured beside it; they take long.
+    """
+    calibration, rows = fit(gather(world_readings(pair, progress(range(clips)), pruning_ratio), LIVE))
+    if compared:
+        rows += compare(gather(world_readings(pair, progress(range(compared)), pruning_ratio, compared=True), MEASURED))
+    return calibration, rows
 
 
 def calibrate_on(
-    pair: Pair, clips: Iterable[VideoClip], settings: RaceSettings, names: Iterable[str] = tuple(SCORERS)
+    pair: Pair,
+    clips: Sequence[VideoClip],
+    settings: RaceSettings,
+    names: Iterable[str] = tuple(SCORERS),
+    progress: Callable[[Iterable], Iterable] = lambda work: work,
 ) -> tuple[Calibration | None, list[dict]]:
-    """Against `contrast`, for a pair without ground truth."""
-    return fit(gather(own_readings(pair, clips, settings), names))
+    """Against `contrast`, for a pair without ground truth; at least two clips."""
+    sample = gather(own_readings(pair, clips, settings, progress(range(len(clips)))), names)
+    calibration, rows = fit(sample)
+    return calibration, rows + compare(sample)
 
 
 def clips_of(folder: Path, frames: int, console: Console) -> list[VideoClip]:
@@ -147,7 +177,9 @@ def main(arguments: list[str]) -> int:
         clips = clips_of(Path(options.clips), options.frames, console)
         settings = RaceSettings(pair=options.pair, frames=options.frames).validated()
         measured = {"truth": f"contrast of at least {VISUAL_CONTRAST} bits", "clips": len(clips)}
-        calibration, rows = calibrate_on(pair, track(clips, "writing and reading captions", console=console), settings)
+        calibration, rows = calibrate_on(
+            pair, clips, settings, progress=lambda work: track(work, "writing and reading captions", console=console)
+        )
     else:
         raise PairError(f"{pair.info.name} has no ground truth; name a folder of videos to calibrate it on: --clips FOLDER.")
     print_table(rows, calibration, console)

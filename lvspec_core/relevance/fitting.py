@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from lvspec_core.relevance.calibration import Calibration
+from lvspec_core.relevance.calibration import LIVE, Calibration
 from lvspec_core.relevance.measures import auc, precision_at_recall
 from lvspec_core.relevance.probe import Probe, choose_probe
 from lvspec_core.relevance.reading import Reading
 from lvspec_core.relevance.scorers import SCORERS
+
+MEASURED = tuple(name for name in SCORERS if name not in LIVE)  # scorers that cannot run in the loop
 
 FITTED_ON = 0.6  # share of the clips that the probe is fitted on; all figures and the line come from the others
 RECALL = 0.95  # the share of visual words that must become anchors
@@ -38,8 +40,8 @@ class Sample:
 
 
 def gather(readings: Iterable[tuple[Reading, np.ndarray]], names: Iterable[str] = tuple(SCORERS)) -> Sample:
-    """Scores of these scorers for texts with their truth, [n] bool each."""
-    names, visual, clip, hidden, scores = tuple(names), [], [], [], defaultdict(list)
+    """Scores of these scorers (a probe has none before it is fitted) for texts with their truth, [n] bool each."""
+    names, visual, clip, hidden, scores = [name for name in names if name in SCORERS], [], [], [], defaultdict(list)
     for number, (reading, truth) in enumerate(readings):
         visual.append(truth)
         clip.append(np.full(len(truth), number))
@@ -53,7 +55,7 @@ def gather(readings: Iterable[tuple[Reading, np.ndarray]], names: Iterable[str] 
 
 
 def fit(sample: Sample, recall: float = RECALL) -> tuple[Calibration | None, list[dict]]:
-    """The calibration of the live scorer with the best AUC, None if none separates; and one row of figures per scorer variant.
+    """The calibration of the live scorer with the best AUC, None if none separates; and one row of figures per live variant.
 
     Figures, and the line between anchors and fillers, are taken on clips that the probe was not fitted on.
     """
@@ -62,20 +64,26 @@ def fit(sample: Sample, recall: float = RECALL) -> tuple[Calibration | None, lis
     for part in (visual, sample.visual[~judged]):
         if min(part.sum(), (~part).sum()) < LEAST_WORDS:
             return None, []
-    found: list[tuple[dict, Calibration | None]] = []
+    found: list[tuple[dict, Calibration]] = []
     for (name, variant), scores in sample.scores.items():
-        made = None
         if name == "draft_attention":
             layer, head = _place(variant)
             made = Calibration.fit(scores[judged], visual, layer, recall, head=head)
-        found.append((_row(name, variant, scores[judged], visual), made))
+            found.append((_row(name, variant, scores[judged], visual), made))
     weights = choose_probe(sample.hidden[~judged], torch.from_numpy(sample.visual[~judged]), sample.clip[~judged])
     scores = Probe.scores(sample.hidden[judged], weights).numpy()
     made = Calibration.fit(scores, visual, None, recall, scorer="draft_probe", weights=weights.tolist())
     found.append((_row("draft_probe", "", scores, visual), made))
-    best, calibration = max((pair for pair in found if pair[1]), key=lambda pair: pair[0]["auc"])
+    best, calibration = max(found, key=lambda pair: pair[0]["auc"])
     best["chosen"] = best["auc"] >= SEPARATES
     return (calibration if best["chosen"] else None), [row for row, _ in found]
+
+
+def compare(sample: Sample) -> list[dict]:
+    """One row of figures per scorer variant that cannot run in the loop; nothing of them is fitted, so every clip counts."""
+    if min(sample.visual.sum(), (~sample.visual).sum()) < LEAST_WORDS:
+        return []
+    return [_row(name, variant, scores, sample.visual) for (name, variant), scores in sample.scores.items() if name in MEASURED]
 
 
 def _row(scorer: str, variant: str, scores: np.ndarray, visual: np.ndarray) -> dict:
@@ -84,6 +92,7 @@ def _row(scorer: str, variant: str, scores: np.ndarray, visual: np.ndarray) -> d
         "variant": variant,
         "auc": round(auc(scores, visual), 4),
         "precision_at_recall_90": round(precision_at_recall(scores, visual, 0.9), 4),
+        "words": len(visual),
         "chosen": False,
     }
 

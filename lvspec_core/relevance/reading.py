@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -40,34 +41,43 @@ class _Shares:
 
 
 class Reading:
-    """A text read teacher-forced by a pair. ``token_ids``: the text; ``keep``: the video tokens that the draft sees, None: all.
+    """A text read teacher-forced by a pair. ``token_ids``: the text; ``keep``: the video tokens that the draft sees, None: all;
+    ``others``: prompts of other clips with as many video tokens, whose video may be put in this one's place.
 
     What a scorer asks for is computed when it is first asked for, and once.
     """
 
-    def __init__(self, target: VideoLM, draft: VideoLM, prompt: Prompt, token_ids: list[int], keep: list[int] | None):
+    def __init__(
+        self,
+        target: VideoLM,
+        draft: VideoLM,
+        prompt: Prompt,
+        token_ids: list[int],
+        keep: list[int] | None,
+        others: Sequence[Prompt] = (),
+    ):
         self.models = {"target": target, "draft": draft}
         self.prompt = prompt
         self.token_ids = list(token_ids)
         self.keep = keep
+        self.others = tuple(others)
+        self._seen: dict[str, torch.Tensor] = {}
 
     @cached_property
     def draft(self) -> Seen:
-        return self._read("draft", self.keep)
-
-    @cached_property
-    def draft_blind(self) -> Seen:
-        """The draft without the video."""
-        return self._read("draft", [])
+        return self._read("draft", self.prompt, self.keep)
 
     @cached_property
     def target(self) -> Seen:
-        return self._read("target", None)
+        return self._read("target", self.prompt, None)
 
-    @cached_property
-    def target_blind(self) -> Seen:
-        """The target without the video."""
-        return self._read("target", [])
+    def without(self, role: str) -> Seen:
+        """A model without the video."""
+        return self._read(role, self.prompt, [])
+
+    def misled(self, role: str) -> list[Seen]:
+        """A model with each of the other videos in this one's place."""
+        return [self._read(role, other, self.keep if role == "draft" else None) for other in self.others]
 
     @cached_property
     def video(self) -> torch.Tensor:
@@ -75,20 +85,22 @@ class Reading:
         target, prompt, stop = self.models["target"], self.prompt, self.prompt.video.stop
         with torch.inference_mode():
             text = target.embed(prompt.ids[: prompt.video.start].to(target.device))
-            embeddings = torch.cat([text, self._features("target").to(text.dtype)])[None]
+            embeddings = torch.cat([text, self._features("target", prompt).to(text.dtype)])[None]
             hidden = target.run(embeddings, target.rotary(prompt.positions[:, :stop]), target.new_cache(stop))
         return hidden[0, prompt.video]
 
-    def _features(self, role: str) -> torch.Tensor:
-        held = self.__dict__.setdefault("_held", {})
-        if role not in held:
-            held[role] = self.models[role].video_features(self.prompt)
-        return held[role]
+    def _features(self, role: str, shown: Prompt) -> torch.Tensor:
+        if shown is not self.prompt:
+            return self.models[role].video_features(shown)
+        if role not in self._seen:
+            self._seen[role] = self.models[role].video_features(shown)
+        return self._seen[role]
 
     @torch.inference_mode()
-    def _read(self, role: str, keep: list[int] | None) -> Seen:
+    def _read(self, role: str, shown: Prompt, keep: list[int] | None) -> Seen:
+        """The text as a model reads it after the video of ``shown``."""
         model, prompt = self.models[role], self.prompt
-        stream = model.prefill(prompt, self._features(role), len(prompt.tail) + len(self.token_ids), keep)
+        stream = model.prefill(prompt, self._features(role, shown), len(prompt.tail) + len(self.token_ids), keep)
         tail = prompt.tail.to(model.device)
         if len(tail) > 1:
             stream.append(tail[:-1])

@@ -14,6 +14,7 @@ from lvspec_core.relevance.reading import Reading, Seen
 
 TOP_VIDEO = 8  # similarity: a token is compared with the video positions that are most like it
 HEADS_OF = 4  # drafts of at most this many layers have every head measured on its own
+OTHER = "other clip"  # the variant of `contrast` that calibration goes by
 Variants = dict[str, torch.Tensor]
 
 
@@ -48,13 +49,23 @@ def draft_attention(reading: Reading) -> Variants:
 
 
 def contrast(reading: Reading) -> Variants:
-    """How far the target's next-token distribution moves when the video is taken away. The reference: a second forward pass."""
-    return {"": divergence(reading.target, reading.target_blind)}
+    """How far the target's next-token distribution moves when the video is taken away, or another clip's is put in its place (the
+    most that any of several moves it) [ours]. The reference where there is no truth; it costs whole forward passes.
+
+    A model that never was without a video says nothing sensible without one: there "other clip" is the better reference.
+    """
+    return _contrast(reading, "target", reading.target)
 
 
 def draft_contrast(reading: Reading) -> Variants:
     """The same of the draft."""
-    return {"": divergence(reading.draft, reading.draft_blind)}
+    return _contrast(reading, "draft", reading.draft)
+
+
+def _contrast(reading: Reading, role: str, seen: Seen) -> Variants:
+    found = {"no video": divergence(seen, reading.without(role))}
+    misled = [divergence(seen, other) for other in reading.misled(role)]
+    return found | ({OTHER: torch.stack(misled).amax(0)} if misled else {})
 
 
 SCORERS: dict[str, Callable[[Reading], Variants]] = {
