@@ -117,7 +117,7 @@ class Visit:
     def __init__(self, chromium, url: str, viewport: dict, theme: str) -> None:
         self.context = chromium.new_context(viewport=viewport, color_scheme=theme, has_touch=viewport == PHONE, accept_downloads=True)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(60_000)
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))

@@ -13,7 +13,7 @@ from gradio_client.exceptions import AppError
 
 ROOT = Path(__file__).resolve().parents[2]
 CLIP = ROOT / "assets" / "samples" / "shapes-4-2-moving.mp4"
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

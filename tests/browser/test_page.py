@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 HERE = Path(__file__).resolve().parent
 CLIP = HERE.parents[1] / "assets" / "samples" / "shapes-4-2-moving.mp4"
