@@ -59,7 +59,9 @@ class ChainDrafter:
 
     ``adaptive``: a chain ends with the first token to which the draft gives less probability than this; 0: never. It makes
     the host wait for every draft step, which costs nothing on a CPU and a little on a GPU. That token is still proposed, as
-    dropping it because of what it is would bias a drawn chain. ``sampling`` with a ``generator``: tokens are drawn.
+    dropping it because of what it is would bias a drawn chain. ``line``: positions whose relevance is lower end no chain: where
+    fillers are verified loosely, only a doubtful anchor is likely to be rejected [ours]. ``sampling`` with a ``generator``: tokens
+    are drawn.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class ChainDrafter:
         adaptive: float = 0.0,
         sampling: Sampling | None = None,
         generator: torch.Generator | None = None,
+        line: float = 0.0,
     ):
         self.stream = stream
         self.unread = last  # committed tokens that the draft has not read, at least one
@@ -80,6 +83,7 @@ class ChainDrafter:
         self.adaptive = adaptive
         self.sampling = sampling
         self.generator = generator
+        self.line = line
 
     def propose(self, length: int) -> Proposal:
         if length == 0:
@@ -96,10 +100,15 @@ class ChainDrafter:
                 guesses.append(self.sampling.probabilities(logits))
                 ids = draw(guesses[-1], 1, self.generator)[0]
             chain.append(ids)
-            if self.adaptive and float((guesses[-1] if guesses else logits.softmax(-1))[0, ids]) < self.adaptive:
+            if self.adaptive and self._doubtful(guesses[-1] if guesses else logits.softmax(-1), ids):
                 break
         relevance = torch.cat([share[-1:] for share in watch.take()]) if watch else None
         return Proposal(torch.cat(chain), tuple(range(-1, len(chain) - 1)), relevance, torch.cat(guesses) if guesses else None)
+
+    def _doubtful(self, spread: torch.Tensor, token: torch.Tensor) -> bool:
+        """Whether the draft is unsure of the token that it just took from ``spread`` [1, vocabulary], at a position that counts."""
+        unsure = float(spread[0, token]) < self.adaptive
+        return unsure and (self.watch is None or float(self.watch.last()) >= self.line)
 
     def learn(self, proposal: Proposal, accepted: Sequence[int], own: torch.Tensor) -> None:
         if not len(proposal):

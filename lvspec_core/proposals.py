@@ -56,4 +56,5 @@ def open_drafter(
     sampling = sampling_of(settings)
     if settings.proposal == "static_tree":
         return StaticTreeDrafter(stream, last, vocabulary, calibration, sampling, generator)
-    return ChainDrafter(stream, last, vocabulary, calibration, settings.adaptive, sampling, generator)
+    line = calibration.threshold_for(settings.anchor_quantile) if calibration else 0.0
+    return ChainDrafter(stream, last, vocabulary, calibration, settings.adaptive, sampling, generator, line)
