@@ -133,7 +133,7 @@ class Visit:
     def hosts(self) -> set[str]:
         return {urlsplit(url).netloc for url in self.requests if url.startswith(("http", "ws"))}
 
-    def state(self, *names: str, timeout: float = 30) -> str:
+    def state(self, *names: str, timeout: float = 90) -> str:
         """Waits until the board is in one of these states; returns which."""
         selector = ", ".join(f".lv-board[data-state={name}]" for name in names)
         self.page.wait_for_selector(selector, timeout=timeout * 1000)
