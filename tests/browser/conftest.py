@@ -93,6 +93,13 @@ def server(tmp_path_factory):
         yield running
 
 
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A Gradio page with next to nothing on it: what any page costs on this machine."""
+    with serving(Path(__file__).parent / "bare_server.py", tmp_path_factory.mktemp("bare")) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def standin(tmp_path_factory):
     """The page with a stand-in for the models; the question says how the race goes (tests/fake_race.py)."""

@@ -171,7 +171,7 @@ let rest = 0;
 function schedule() {
   if (scheduled) return;
   scheduled = true;
-  if (page.state === "running" && rest > 16) setTimeout(() => requestAnimationFrame(drawNow), rest);
+  if (rest > 16 && page.state === "running") setTimeout(() => requestAnimationFrame(drawNow), rest);
   else requestAnimationFrame(drawNow);
 }
 
@@ -179,7 +179,7 @@ function drawNow() {
   scheduled = false;
   const began = performance.now();
   draw();
-  rest = 2 * (performance.now() - began);
+  rest = phase() === "running" ? 2 * (performance.now() - began) : 0;
 }
 
 function draw() {
@@ -242,7 +242,9 @@ function receiveFeed(feed) {
   if (feed.race === page.race.id && feed.compare) page.compare = feed.compare;
   remember(feed);
   page.stopped = feed.race === page.race.id && raceSeconds(page.race) > 0;
-  schedule();
+  // a phase is seen even if it is over before the next frame
+  if (phase() === board.dataset.state) schedule();
+  else drawNow();
 }
 
 // Once a race is over it can be opened again; the text of a long one is made when the page has time for it.
