@@ -93,6 +93,13 @@ def server(tmp_path_factory):
         yield running
 
 
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A Gradio page with next to nothing on it: what any page costs on this machine."""
+    with serving(Path(__file__).parent / "bare_server.py", tmp_path_factory.mktemp("bare")) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def standin(tmp_path_factory):
     """The page with a stand-in for the models; the question says how the race goes (tests/fake_race.py)."""
@@ -133,7 +140,7 @@ class Visit:
     def hosts(self) -> set[str]:
         return {urlsplit(url).netloc for url in self.requests if url.startswith(("http", "ws"))}
 
-    def state(self, *names: str, timeout: float = 30) -> str:
+    def state(self, *names: str, timeout: float = 90) -> str:
         """Waits until the board is in one of these states; returns which."""
         selector = ", ".join(f".lv-board[data-state={name}]" for name in names)
         self.page.wait_for_selector(selector, timeout=timeout * 1000)
