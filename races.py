@@ -16,7 +16,7 @@ import spaces
 
 from lvspec_core import view
 from lvspec_core.errors import UserError, VideoError
-from lvspec_core.records import Record, load_race, race_summary, save_race, to_dict
+from lvspec_core.records import Record, load_race, of_the_race, race_summary, save_race, to_dict
 from lvspec_core.registry import pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, METHODS, RaceSettings
 from lvspec_core.turns import Turns
@@ -51,10 +51,10 @@ def gpu_seconds(path: str, settings: RaceSettings) -> int:
 def race_on_gpu(path: str, settings: RaceSettings) -> Iterator[list[Record]]:
     """ZeroGPU runs this in a process of its own that has the GPU; records leave it as plain values."""
     from lvspec_core.pairs import load_pair
-    from lvspec_core.race import run_race
+    from lvspec_core.race import prepare_and_race
     from lvspec_core.video import read_video
 
-    for record in run_race(load_pair(settings.pair), read_video(path, settings.frames), settings):
+    for record in prepare_and_race(load_pair(settings.pair), read_video(path, settings.frames), settings):
         yield [record]
 
 
@@ -200,7 +200,7 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | N
                 yield gr.skip()
             records = []
             for batch in race_stream(file, chosen, threading.Event()):
-                records += batch
+                records += of_the_race(batch)
                 yield gr.skip()
     except UserError as error:
         raise gr.Error(str(error), print_exception=False) from None

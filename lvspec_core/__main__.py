@@ -18,7 +18,7 @@ from rich.console import Console
 
 from lvspec_core import __version__
 from lvspec_core.errors import SettingsError, UserError
-from lvspec_core.records import LaneEnd, Record, check_writable, load_race, race_summary, save_race, timeline, write_whole
+from lvspec_core.records import LaneEnd, Record, check_writable, load_race, of_the_race, race_summary, save_race, timeline, write_whole
 from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
 from lvspec_core.terminal import RaceView, follow, plain_text, title, watch
 from lvspec_core.view import race_page
@@ -182,7 +182,7 @@ def settings_of(options: argparse.Namespace) -> RaceSettings:
 def keep(batches: Iterable[list[Record]], records: list[Record]) -> Iterator[list[Record]]:
     """The batches, with every record also put into ``records``."""
     for batch in batches:
-        records += batch
+        records += of_the_race(batch)
         yield batch
 
 

@@ -1,15 +1,13 @@
 """``python -m lvspec_core calibrate``: which scorer finds a pair's visual words, and from which score on they are anchors.
 
 The bundled pair is judged by its world's own truth. Any other pair is judged by `contrast` on captions that its own target
-writes for the clips of a folder: a position is visual where the target's next word changes when it is shown other clips.
+writes for the clips of a folder (see :mod:`lvspec_core.own_texts`).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,15 +16,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from lvspec_core.decoding import decode
 from lvspec_core.errors import PairError, VideoError
+from lvspec_core.own_texts import OTHERS, TRUTH, Labelled, calibrate_on, keep, reading_of
 from lvspec_core.pairs import Pair, load_pair
-from lvspec_core.prefill import Prefilling
 from lvspec_core.pruning import keep_count, uniform_keep
 from lvspec_core.relevance import LIVE, Calibration, teacher_forced_scores
-from lvspec_core.relevance.fitting import FITTED_ON, MEASURED, RECALL, compare, fit, gather
-from lvspec_core.relevance.reading import Reading
-from lvspec_core.relevance.scorers import OTHER, SCORERS, contrast
+from lvspec_core.relevance.fitting import MEASURED, RECALL, compare, fit, gather
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
 from lvspec_core.shapes.captions import write_caption
 from lvspec_core.shapes.clips import CALIBRATION_SEED, world_clip
@@ -34,10 +29,6 @@ from lvspec_core.video import VideoClip, read_video
 
 CLIPS = 240
 COMPARED = 24  # clips on which the scorers that cost whole passes of the target are measured too
-OTHERS = 3  # clips that are put in a clip's place
-VISUAL_CONTRAST = 0.1  # bits from which `contrast` counts a position as visual; chosen on the shapes world (METHODS.md)
-
-Labelled = tuple[Reading, np.ndarray]
 
 
 def world_texts(numbers: Iterable[int], seed: int = CALIBRATION_SEED) -> Iterator[tuple[VideoClip, list[str], np.ndarray]]:
@@ -62,46 +53,6 @@ def world_readings(pair: Pair, numbers: Iterable[int], pruning_ratio: float, com
         yield reading_of(pair, clip, [ids[word] for word in words], pruning_ratio, others), truth
 
 
-def own_readings(pair: Pair, clips: Sequence[VideoClip], settings: RaceSettings, numbers: Iterable[int]) -> Iterator[Labelled]:
-    """Captions that the pair's own target writes; a position is visual where `contrast` says so."""
-    for number in numbers:
-        clip, others = clips[number], [clips[(number + further) % len(clips)] for further in range(1, min(OTHERS + 1, len(clips)))]
-        reading = reading_of(pair, clip, own_caption(pair, clip, settings), settings.pruning_ratio, others, settings.question)
-        yield reading, contrast(reading)[OTHER].cpu().numpy() >= VISUAL_CONTRAST
-
-
-def reading_of(
-    pair: Pair, clip: VideoClip, ids: list[int], pruning_ratio: float, others: Iterable[VideoClip] = (), question: str = DEFAULT_QUESTION
-) -> Reading:
-    """A text about a clip as the pair reads it, the draft seeing what LVSpec's draft sees; ``others``: clips to compare with."""
-    prompt = pair.target.encode(clip, question)
-    keep = uniform_keep(prompt.grid, keep_count(prompt.video_tokens, pruning_ratio))
-    shown = [pair.target.encode(in_the_shape_of(clip, other), question) for other in others]
-    return Reading(pair.target, pair.draft, prompt, ids, keep, shown)
-
-
-def in_the_shape_of(clip: VideoClip, other: VideoClip) -> VideoClip:
-    """The first clip with the other's pictures, stretched to its size: so that it takes as many video tokens."""
-    count, height, width = clip.frames.shape[:3]
-    which, rows, columns = (
-        np.arange(wanted) * given // wanted for wanted, given in zip((count, height, width), other.frames.shape[:3], strict=True)
-    )
-    return replace(clip, frames=np.ascontiguousarray(other.frames[which][:, rows][:, :, columns]))
-
-
-def own_caption(pair: Pair, clip: VideoClip, settings: RaceSettings) -> list[int]:
-    """What the target alone writes about a clip."""
-    prefilling = Prefilling(pair, clip, RaceSettings(methods=("ar",), question=settings.question, max_new_tokens=settings.max_new_tokens))
-    for _ in prefilling.run():
-        pass
-    if prefilling.failures:
-        raise PairError(f"The target could not read {clip.name}: {prefilling.failures['ar']}")
-    lane = prefilling.lanes["ar"]
-    for _ in decode(lane):
-        pass
-    return lane.token_ids
-
-
 def collect(
     pair: Pair, calibration: Calibration, clips: int, pruning_ratio: float, seed: int = CALIBRATION_SEED
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -109,8 +60,8 @@ def collect(
     ids, scores, visual = word_ids(pair), [], []
     for clip, words, truth in world_texts(range(clips), seed):
         prompt = pair.draft.encode(clip, DEFAULT_QUESTION)
-        keep = uniform_keep(prompt.grid, keep_count(prompt.video_tokens, pruning_ratio))
-        scores += teacher_forced_scores(pair.draft, calibration, prompt, [ids[word] for word in words], keep)
+        kept = uniform_keep(prompt.grid, keep_count(prompt.video_tokens, pruning_ratio))
+        scores += teacher_forced_scores(pair.draft, calibration, prompt, [ids[word] for word in words], kept)
         visual.append(truth)
     return np.array(scores), np.concatenate(visual)
 
@@ -130,19 +81,6 @@ def calibrate(
     if compared:
         rows += compare(gather(world_readings(pair, progress(range(compared)), pruning_ratio, compared=True), MEASURED))
     return calibration, rows
-
-
-def calibrate_on(
-    pair: Pair,
-    clips: Sequence[VideoClip],
-    settings: RaceSettings,
-    names: Iterable[str] = tuple(SCORERS),
-    progress: Callable[[Iterable], Iterable] = lambda work: work,
-) -> tuple[Calibration | None, list[dict]]:
-    """Against `contrast`, for a pair without ground truth; at least two clips."""
-    sample = gather(own_readings(pair, clips, settings, progress(range(len(clips)))), names)
-    calibration, rows = fit(sample)
-    return calibration, rows + compare(sample)
 
 
 def clips_of(folder: Path, frames: int, console: Console) -> list[VideoClip]:
@@ -176,7 +114,7 @@ def main(arguments: list[str]) -> int:
     elif options.clips and count is None:
         clips = clips_of(Path(options.clips), options.frames, console)
         settings = RaceSettings(pair=options.pair, frames=options.frames).validated()
-        measured = {"truth": f"contrast of at least {VISUAL_CONTRAST} bits", "clips": len(clips)}
+        measured = {"truth": TRUTH, "clips": len(clips)}
         calibration, rows = calibrate_on(
             pair, clips, settings, progress=lambda work: track(work, "writing and reading captions", console=console)
         )
@@ -185,23 +123,8 @@ def main(arguments: list[str]) -> int:
     print_table(rows, calibration, console)
     if calibration is None:
         raise PairError(f"No scorer separates visual words for {pair.info.name}; nothing was written, and LVSpec verifies strictly.")
-    write(pair, calibration, rows, measured)
+    keep(pair, calibration, rows, measured)
     return 0
-
-
-def write(pair: Pair, calibration: Calibration, rows: list[dict], measured: dict) -> None:
-    """The choice beside the pair, and what it was measured on."""
-    path = pair.info.calibration
-    calibration.save(path)
-    content = json.loads(path.read_text(encoding="utf-8"))
-    content["measured"] = {
-        **measured,
-        "fitted_on": FITTED_ON,
-        "recall": RECALL,
-        "pruning_ratio": RaceSettings.pruning_ratio,
-        "scorers": rows,
-    }
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def print_table(rows: list[dict], calibration: Calibration | None, console: Console) -> None:

@@ -25,7 +25,8 @@ __all__ = ["PAIRS", "Pair", "PairInfo", "load_pair", "pair_info"]
 
 @dataclass
 class Pair:
-    """A loaded pair. ``vocabulary``: token ids below it exist in both models. ``calibration`` None: LVSpec verifies strictly."""
+    """A loaded pair. ``vocabulary``: token ids below it exist in both models. ``calibration`` None: LVSpec verifies strictly;
+    ``calibration_failed``: it was tried, and no scorer separates."""
 
     info: PairInfo
     target: VideoLM
@@ -33,11 +34,27 @@ class Pair:
     vocabulary: int
     calibration: Calibration | None
     warmed: set[int] = field(default_factory=set)
+    calibration_failed: bool = False
+
+    @property
+    def uncalibrated(self) -> bool:
+        """Whether it was never calibrated, here or by another process meanwhile."""
+        if self.calibration is None and not self.calibration_failed:
+            found = Calibration.read(self.info.calibration)
+            self.calibration = found if found and self.suits(found) else None
+        return self.calibration is None and not self.calibration_failed
+
+    def suits(self, calibration: Calibration) -> bool:
+        """Whether it was made for a draft of this shape."""
+        decoder = self.draft.decoder.config
+        return calibration.fits(decoder.hidden_size, decoder.num_hidden_layers)
 
     @property
     def strict_notice(self) -> str:
         if self.calibration is not None:
             return ""
+        if self.calibration_failed:
+            return "No relevance scorer tells this pair’s anchors from its fillers, so LVSpec verifies every token strictly."
         return "No relevance scorer is calibrated for this pair, so LVSpec verifies every token strictly."
 
     def describe(self) -> dict:
@@ -126,7 +143,10 @@ def _load(info: PairInfo) -> Pair:
         raise PairError(f"The target and the draft of {info.name} have different tokenizers; a pair must share one.")
     if not target.same_sight(draft):
         raise PairError(f"The target and the draft of {info.name} cut videos into different patches; a pair must share them.")
-    return Pair(info, target, draft, min(target.vocabulary, draft.vocabulary), calibration)
+    pair = Pair(info, target, draft, min(target.vocabulary, draft.vocabulary), calibration)
+    if calibration and not pair.suits(calibration):
+        raise PairError(f"The calibration of {info.name} was made for another draft; delete {info.calibration.name} or calibrate again.")
+    return pair
 
 
 def _load_model(info: PairInfo, role: str, dtype: torch.dtype, device: torch.device) -> VideoLM:

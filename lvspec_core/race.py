@@ -9,16 +9,27 @@ import torch
 
 from lvspec_core.decoding import METHODS, Outcome
 from lvspec_core.metrics import LaneTally, lane_end
+from lvspec_core.own_texts import calibrate_first
 from lvspec_core.pairs import Pair
 from lvspec_core.pieces import Pieces, Spelling
 from lvspec_core.prefill import Prefilling, sentence_for
 from lvspec_core.proposals import round_shapes
-from lvspec_core.records import End, Record, Round, Start, Token
+from lvspec_core.records import End, Preparing, Record, Round, Start, Token
 from lvspec_core.relevance import Annotator
 from lvspec_core.settings import RaceSettings
 from lvspec_core.video import VideoClip, describe
 
 FLUSH_SECONDS = 0.04  # rounds are annotated and handed out in batches of at most this age
+
+
+def prepare_and_race(
+    pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: Callable[[], bool] = lambda: False
+) -> Iterator[Preparing | Record]:
+    """:func:`run_race`; where LVSpec takes part and its pair was never calibrated, that is done first, on this clip."""
+    settings = settings.validated()
+    if any(METHODS[method].loose for method in settings.methods) and pair.uncalibrated:
+        yield from calibrate_first(pair, clip, settings, should_stop)
+    yield from run_race(pair, clip, settings, should_stop)
 
 
 def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Record]:

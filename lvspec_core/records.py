@@ -43,6 +43,23 @@ class Token:
 
 
 @dataclass(frozen=True)
+class Preparing:
+    """What happens once before a race can begin, such as calibrating its pair. It is shown and not part of the race: no file holds it.
+
+    ``part``: what happens, a phrase; ``done`` of ``total`` steps are finished."""
+
+    part: str
+    done: int
+    total: int
+    type: str = "preparing"
+
+
+def of_the_race(batch: Iterable[Record | Preparing]) -> list[Record]:
+    """The records that belong to the race itself."""
+    return [record for record in batch if not isinstance(record, Preparing)]
+
+
+@dataclass(frozen=True)
 class Start:
     """First record of a race. ``video``: name, seconds, fps, width, height, frames, timestamps. ``pair``: name, target, draft, notice, …"""
 

@@ -20,7 +20,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from lvspec_core.records import LaneEnd, Prefill, Record, Round, Start, Token
+from lvspec_core.records import LaneEnd, Prefill, Preparing, Record, Round, Start, Token
 from lvspec_core.settings import METHOD_TITLES
 
 # Okabe–Ito colours, and a mark of their own each, so that nothing hangs on colour alone
@@ -89,11 +89,14 @@ class RaceView:
         self.prefill: Prefill | None = None
         self.lanes: dict[str, LaneView] = {}
         self.parts: list[Prefill] = []
+        self.preparing: Preparing | None = None
 
-    def feed(self, records: Iterable[Record]) -> None:
+    def feed(self, records: Iterable[Record | Preparing]) -> None:
         """Takes in new records."""
         for record in records:
-            if isinstance(record, Start):
+            if isinstance(record, Preparing):
+                self.preparing = record
+            elif isinstance(record, Start):
                 self.start = record
                 self.lanes = {name: LaneView(name) for name in record.settings["methods"]}
             elif isinstance(record, Prefill):
@@ -183,7 +186,8 @@ class RaceView:
 
     def _head(self) -> list[RenderableType]:
         if self.start is None:
-            return [Text("Reading the video and loading the pair …", style="dim")]
+            doing = preparing_text(self.preparing) if self.preparing else "Reading the video and loading the pair …"
+            return [Text(doing, style="dim")]
         start, video = self.start, self.start.video
         about = Text(no_wrap=True, overflow="ellipsis")
         about.append(plain_text(video["name"]), style="bold")
@@ -294,6 +298,10 @@ CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MEASURE = Console(file=io.StringIO())
 
 
+def preparing_text(record: Preparing) -> str:
+    return f"{plain_text(record.part)}: {record.done} of {record.total}"
+
+
 def watch(batches: Iterable[list[Record]], console: Console) -> RaceView:
     """Draws a race on a terminal while it runs, then once more as a whole."""
     view = RaceView()
@@ -312,7 +320,8 @@ def follow(batches: Iterable[list[Record]], console: Console) -> RaceView:
     with console.status("reading the video and loading the pair …") if console.is_terminal else nullcontext() as status:
         for batch in batches:
             view.feed(batch)
-            news = [
+            news = [preparing_text(record) for record in batch if isinstance(record, Preparing)]
+            news += [
                 f"prefill {part.done}/{part.total} · {plain_text(part.part)} {part.seconds:.2f} s"
                 for part in batch
                 if part.type == "prefill"

@@ -97,12 +97,14 @@ class Calibration:
         line = float(seen.quantile(1 - recall))
         return cls(scorer, layer, line, tuple(round(value, 6) for value in quantiles), head, tuple(map(float, weights)))
 
-    def save(self, path: Path) -> None:
-        """Writes the entry into a pair's file, whatever else stands there."""
+    def save(self, path: Path, measured: dict | None = None) -> None:
+        """Writes the entry into a pair's file, whatever else stands there, and on what it was ``measured``. May raise OSError."""
         content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         content["relevance"] = {**self.to_dict(), "quantiles": list(self.quantiles)}
         if self.weights:
             content["relevance"]["weights"] = list(self.weights)
+        if measured:
+            content["measured"] = measured
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable
 
 from lvspec_core.comparison import compare_race
-from lvspec_core.records import End, Record, to_dict
+from lvspec_core.records import End, Preparing, Record, of_the_race, to_dict
 
 
 class Feed:
@@ -28,8 +28,13 @@ class Feed:
         """Before the race: ``place`` races are ahead (0: this one is starting)."""
         return self._value("waiting", [], place=place)
 
-    def running(self, batch: Iterable[Record]) -> list[str]:
-        """The next records of the race."""
+    def running(self, batch: Iterable[Record | Preparing]) -> list[str]:
+        """The next records of the race, or what is done before it can begin."""
+        batch = list(batch)
+        preparing = next((record for record in reversed(batch) if isinstance(record, Preparing)), None)
+        batch = of_the_race(batch)
+        if preparing and not batch:
+            return self._value("waiting", [], message=f"{preparing.part}: {preparing.done} of {preparing.total} …")
         return self._value("running", self._take(batch))
 
     def over(self, batch: Iterable[Record] = ()) -> list[str]:
@@ -43,7 +48,7 @@ class Feed:
         return self._value("failed", [], message=sentence)
 
     def _take(self, batch: Iterable[Record]) -> list[dict]:
-        batch = list(batch)
+        batch = of_the_race(batch)
         self.records += batch
         return [to_dict(record) for record in batch]
 

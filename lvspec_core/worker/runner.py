@@ -16,9 +16,9 @@ def run(clip: Any, settings: RaceSettings, should_stop: Callable[[], bool]) -> I
     pair = _load(settings.pair)
     if should_stop():
         return
-    from lvspec_core.race import run_race
+    from lvspec_core.race import prepare_and_race
 
-    yield from run_race(pair, clip, settings, should_stop)
+    yield from prepare_and_race(pair, clip, settings, should_stop)
 
 
 def warm(pair: str) -> None:

@@ -72,7 +72,7 @@ function say(now, figures) {
   const prefill = prefillText();
   const lines = {
     empty: ["Pick a clip or drop a video, then press Race.", "The same video and question go to all lanes; each writes the answer its own way, on a clock of its own."],
-    waiting: page.place > 0 ? [`Waiting: ${words(page.place, "race")} before yours.`, "Races run one at a time, so that no lane takes another’s time. Yours starts by itself."] : ["Starting …", "Reading the video and waking the models."],
+    waiting: page.place > 0 ? [`Waiting: ${words(page.place, "race")} before yours.`, "Races run one at a time, so that no lane takes another’s time. Yours starts by itself."] : ["Starting …", page.message || "Reading the video and waking the models."],
     prefill: ["Prefill: the models read the video and the question.", prefill || "Reading the video …"],
     running: [best ? `${title} ${best[1].decode >= 1.02 ? "leads with" : "is at"} ${digits(best[1].decode, "×")}` : "Racing", prefill],
     stopped: page.stopped ? ["Stopped. What was written so far is kept.", prefill] : ["Stopped before anything was written.", "Race starts it again."],
