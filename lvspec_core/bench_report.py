@@ -29,7 +29,7 @@ def rows(result: dict) -> list[list[str]]:
                 f"{row['tokens_per_second']:.0f}",
                 f"{row['mean_accepted_length']:.2f}",
                 "–" if row["acceptance_rate"] is None else f"{row['acceptance_rate']:.0%}",
-                f"{row['facts_right']:.1%}",
+                _share(row["facts_right"]),
                 f"{row['same_as_ar']:.0%}",
             ]
         )
@@ -53,11 +53,43 @@ def markdown_ablation(result: dict) -> str:
             name,
             f"{row['speedup_decode']:.2f}×",
             f"{row['mean_accepted_length']:.2f}",
-            f"{row['facts_right']:.1%}",
+            _share(row["facts_right"]),
             f"{row['same_as_ar']:.0%}",
         )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def markdown_fidelity(result: dict) -> str:
+    """LVSpec's text against AR's: facts by attribute where the truth is known, and what needs no truth."""
+    lines, kept = [], result["fidelity"]
+    if result["attributes"]:
+        ar, loose = result["attributes"]["ar"], result["attributes"]["lvspec"]
+        lines = ["| facts right | " + " | ".join(ar) + " |", "| --- | " + " | ".join(["---:"] * len(ar)) + " |"]
+        lines += [f"| {title} | " + " | ".join(f"{row[name]:.1%}" for name in ar) + " |" for title, row in (("AR", ar), ("LVSpec", loose))]
+        lines.append("")
+    anchors = "" if kept["anchors_kept"] is None else f"{kept['anchors_kept']:.1%} of AR’s anchors stand in LVSpec’s text in their order; "
+    sentence = (
+        f"Without the truth, medians over {result['clips']} clips: {anchors}{kept['edit_distance']:.0%} of the tokens would have to be"
+        f" changed to get from one text to the other; the target gives LVSpec’s text {kept['log_likelihood']:.2f} nats a token, and AR’s"
+        f" {kept['log_likelihood_ar']:.2f}."
+    )
+    return "\n".join([*lines, sentence[0].upper() + sentence[1:]])
+
+
+def markdown_scoring(result: dict) -> str:
+    """How well the anchors are found, and what finding and judging costs."""
+    found, cost = result["anchors"], result["shares"]
+    return (
+        f"On {result['clips']} held-out clips `{found['scorer']}` reaches AUC {found['auc']:.3f} and precision"
+        f" {found['precision_at_recall_90']:.3f} at recall 0.9; at the calibrated line, precision {found['precision']:.3f} and recall"
+        f" {found['recall']:.3f}. Scoring takes {cost['relevance']:.1%} of a round, everything beside the two models’ passes"
+        f" (rules, caches, reading results) {cost['verification']:.1%}."
+    )
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
 
 
 def markdown_departures(result: dict) -> str:
@@ -84,11 +116,8 @@ def print_result(result: dict, console: Console) -> None:
         table.add_row(*row)
     console.print(table)
     if result["anchors"]:
-        found = result["anchors"]
-        console.print(
-            f"anchors by {found['scorer']}: AUC {found['auc']:.3f}, precision at recall 0.9 {found['precision_at_recall_90']:.3f};"
-            f" at the calibrated line precision {found['precision']:.3f}, recall {found['recall']:.3f}"
-        )
+        console.print(markdown_scoring(result), markup=False)
+    console.print(markdown_fidelity(result).splitlines()[-1], markup=False)
 
 
 def write_report(result: dict, folder: Path) -> list[Path]:
@@ -116,6 +145,7 @@ def write_report(result: dict, folder: Path) -> list[Path]:
 def fill_documents(result: dict, folder: Path) -> list[Path]:
     """Puts the result's tables between their markers in README.md and METHODS.md."""
     blocks = {("README.md", "bench"): markdown_table, ("METHODS.md", "failures"): markdown_departures}
+    blocks |= {("METHODS.md", "fidelity"): markdown_fidelity, ("METHODS.md", "scoring"): markdown_scoring}
     if "variants" in result:
         blocks["README.md", "ablation"] = markdown_ablation
     for (name, marker), made in blocks.items():

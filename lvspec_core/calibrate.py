@@ -83,8 +83,8 @@ def calibrate(
     return calibration, rows
 
 
-def clips_of(folder: Path, frames: int, console: Console) -> list[VideoClip]:
-    """The videos of a folder; what cannot be read is told and left out. PairError if nothing can."""
+def clips_of(folder: Path, frames: int, console: Console, least: int = 1) -> list[VideoClip]:
+    """The videos of a folder; what cannot be read is told and left out. PairError if fewer than ``least`` can be."""
     if not folder.is_dir():
         raise PairError(f"{folder} is no folder; name one with a few videos like those you mean to race.")
     clips = []
@@ -93,8 +93,8 @@ def clips_of(folder: Path, frames: int, console: Console) -> list[VideoClip]:
             clips.append(read_video(path, frames))
         except VideoError as error:
             console.print(f"left out: {error}", markup=False)
-    if len(clips) < 2:
-        raise PairError(f"{folder} holds {len(clips)} readable videos; calibration needs at least two, better ten.")
+    if len(clips) < least:
+        raise PairError(f"{folder} holds {len(clips)} readable videos; at least {least} are needed, better ten.")
     return clips
 
 
@@ -112,7 +112,7 @@ def main(arguments: list[str]) -> int:
         measured = {"truth": "the shapes world", "clips": count or CLIPS, "seed": CALIBRATION_SEED}
         calibration, rows = calibrate(pair, count or CLIPS, progress=lambda work: track(work, "reading captions", console=console))
     elif options.clips and count is None:
-        clips = clips_of(Path(options.clips), options.frames, console)
+        clips = clips_of(Path(options.clips), options.frames, console, least=2)
         settings = RaceSettings(pair=options.pair, frames=options.frames).validated()
         measured = {"truth": TRUTH, "clips": len(clips)}
         calibration, rows = calibrate_on(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,6 +13,8 @@ import pytest
 import torch
 
 from lvspec_core import bench, bench_report
+from lvspec_core.bench_peers import Peers
+from lvspec_core.errors import PairError, SettingsError
 from lvspec_core.pairs import load_pair
 from lvspec_core.settings import METHODS, RaceSettings
 from lvspec_core.shapes.captions import to_text, write_caption
@@ -31,7 +34,7 @@ def pair():
 @pytest.mark.slow
 def test_a_bench_result_holds_every_method_and_transformers_own(pair, tmp_path):
     settings = RaceSettings(methods=METHODS, max_new_tokens=24)
-    result = bench.measure(pair, settings, clips=2)
+    result = bench.measure(pair, settings, bench.world_cases(range(2), settings.frames), *bench.world_cases([9], settings.frames))
     assert list(result["methods"]) == list(METHODS)
     for row in result["methods"].values():
         assert set(bench.FIGURES) | {"facts_right", "same_as_ar", "verdicts"} <= set(row)
@@ -40,6 +43,10 @@ def test_a_bench_result_holds_every_method_and_transformers_own(pair, tmp_path):
     assert result["methods"]["naive_sd"]["same_as_ar"] == result["methods"]["specvlm"]["same_as_ar"] == 1
     assert set(result["peers"]) == {"generate", "generate_assisted"}
     assert set(result["anchors"]) >= {"scorer", "auc", "precision_at_recall_90"}
+    assert set(result["attributes"]["lvspec"]) == set(ATTRIBUTES)
+    assert all(0 <= share <= 0.5 for share in result["shares"].values())
+    assert 0 <= result["fidelity"]["edit_distance"] <= 1
+    assert result["fidelity"]["log_likelihood"] <= 0
     written = bench_report.write_report(result, tmp_path)
     assert json.loads(written[0].read_text(encoding="utf-8")) == result
     assert "Plotly.newPlot" in written[1].read_text(encoding="utf-8")
@@ -49,8 +56,8 @@ def test_a_bench_result_holds_every_method_and_transformers_own(pair, tmp_path):
 def test_transformers_own_decoding_writes_what_the_ar_lane_writes(pair):
     settings = RaceSettings(methods=("ar",), max_new_tokens=32)
     _, clip = world_clip(3)
-    lane = bench.lanes_of(pair, clip, settings)["ar"]
-    peers = bench.Peers(pair)
+    lane = bench.run_case(pair, clip, settings)["ar"].end
+    peers = Peers(pair)
     for assisted in (False, True):
         speed, ids = peers.run(clip, settings, assisted)
         assert ids == list(lane.token_ids)
@@ -74,6 +81,8 @@ def test_the_readmes_tables_are_the_measured_ones():
     assert block("bench") == bench_report.markdown_table(result)
     assert block("ablation") == bench_report.markdown_ablation(result)
     assert block("failures", "METHODS.md") == bench_report.markdown_departures(result)
+    assert block("fidelity", "METHODS.md") == bench_report.markdown_fidelity(result)
+    assert block("scoring", "METHODS.md") == bench_report.markdown_scoring(result)
 
 
 def test_the_readmes_pictures_exist():
@@ -102,7 +111,8 @@ def test_a_fact_stated_otherwise_than_ar_is_listed():
     truth = scene.facts()
     text = to_text(write_caption(scene, np.random.default_rng(0)))
     other = next(word for word in ATTRIBUTES["background"] if word != scene.background)
-    lane = {"ar": [SimpleNamespace(text=text)], "lvspec": [SimpleNamespace(text=text.replace(scene.background, other))]}
+    texts = {"ar": text, "lvspec": text.replace(scene.background, other)}
+    lane = {name: [bench.Ran(SimpleNamespace(text=said), (), 0.0)] for name, said in texts.items()}
     found = bench.departures(lane, [scene])
     assert found == [
         {"clip": 0, "attribute": "background", "ar": [scene.background], "lvspec": [other], "truth": list(truth["background"])}
@@ -110,3 +120,45 @@ def test_a_fact_stated_otherwise_than_ar_is_listed():
     shown = bench_report.markdown_departures({"departures": found, "clips": 1})
     assert f"| 0 | background | {scene.background} | {scene.background} | {other} |" in shown
     assert "AR is right on 1 of them, LVSpec on 0" in shown
+
+
+def test_facts_are_counted_by_attribute():
+    scene, _ = world_clip(0)
+    text = to_text(write_caption(scene, np.random.default_rng(0)))
+    other = next(word for word in ATTRIBUTES["background"] if word != scene.background)
+    ran = [bench.Ran(SimpleNamespace(text=said), (), 0.0) for said in (text, text.replace(scene.background, other))]
+    shares = bench.by_attribute(ran, [scene, scene])
+    assert shares["background"] == 0.5
+    assert shares["colour"] == shares["count"] == 1
+
+
+@dataclass(frozen=True)
+class Short(RaceSettings):
+    max_new_tokens: int = 8
+    draft_length: int = 3
+
+
+def test_a_folder_of_videos_is_raced_without_any_truth(random_pair, make_clip, monkeypatch, tmp_path):
+    """A pair that knows no shapes world: nothing about facts is claimed, everything else is measured."""
+    monkeypatch.setattr(bench, "load_pair", lambda name: random_pair)
+    monkeypatch.setattr(bench, "clips_of", lambda *_: [make_clip(4), make_clip(4, seed=1)])
+    monkeypatch.setattr(bench, "RaceSettings", Short)
+    monkeypatch.setattr(bench, "WATCHED_ROUNDS", 2)
+    assert bench.main(["--clips", str(tmp_path), "--frames", "4", "--out", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
+    assert result["clips"] == 2
+    assert result["methods"]["lvspec"]["facts_right"] is None
+    assert (result["attributes"], result["departures"], result["anchors"]) == (None, [], None)
+    assert result["fidelity"]["log_likelihood_ar"] < 0
+
+
+@pytest.mark.parametrize(("arguments", "error"), [(["--clips", "0"], SettingsError), (["--clips", "/nowhere"], PairError)])
+def test_bad_clips_are_one_sentence(arguments, error, pair):
+    with pytest.raises(error):
+        bench.main(arguments)
+
+
+def test_a_pair_without_truth_asks_for_a_folder(random_pair, monkeypatch):
+    monkeypatch.setattr(bench, "load_pair", lambda name: random_pair)
+    with pytest.raises(PairError, match="--clips FOLDER"):
+        bench.main([])
