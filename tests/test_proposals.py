@@ -148,6 +148,32 @@ def test_an_adaptive_chain_ends_with_the_first_unsure_token(random_pair, make_cl
         assert proposal.parents == tuple(range(-1, expected - 1))
 
 
+@torch.inference_mode()
+def test_where_fillers_are_loose_only_a_doubtful_anchor_ends_an_adaptive_chain(random_pair, make_clip):
+    draft, calibration = random_pair.draft, random_pair.calibration
+    prompt = draft.encode(make_clip(), "Describe the video.")
+    stream = draft.prefill(prompt, draft.video_features(prompt), len(prompt.tail) + 40)
+    stream.append(prompt.tail[:-1])
+    last = prompt.tail[-1:]
+    full = ChainDrafter(stream.fork(), last, draft.vocabulary, calibration).propose(8)
+    lines = sorted(full.relevance.tolist())
+    for line in (0.0, lines[3], lines[-1], 2.0):
+        for adaptive in (0.5, 1.0):
+            proposal = ChainDrafter(stream.fork(), last, draft.vocabulary, calibration, adaptive, line=line).propose(8)
+            plain = ChainDrafter(stream.fork(), last, draft.vocabulary, adaptive=adaptive)
+            doubtful = [place for place in range(8) if _ends(plain, full, place)]
+            expected = next((place + 1 for place in doubtful if float(full.relevance[place]) >= line), 8)
+            assert proposal.ids.tolist() == full.ids[:expected].tolist()
+            assert len(proposal.relevance) == expected
+
+
+def _ends(drafter: ChainDrafter, full, place: int) -> bool:
+    """Whether the draft gives the chain's token at this place less than the drafter's limit."""
+    stream = drafter.stream.fork()
+    logits = stream.model.head(stream.append(torch.cat([drafter.unread, full.ids[:place]]))[0, -1:])
+    return float(logits.softmax(-1)[0, full.ids[place]]) < drafter.adaptive
+
+
 def test_adaptive_chains_stay_lossless_and_waste_less(random_pair, make_clip):
     clip = make_clip(seed=3)
     expected = decoded(random_pair, clip, SETTINGS, "ar")[0].token_ids
