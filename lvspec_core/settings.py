@@ -43,11 +43,12 @@ class RaceSettings:
 
     ``frames``: frames sampled uniformly over the clip.
     ``pruning_ratio``: share of the video tokens that the drafts of SpecVLM and LVSpec do not see.
-    ``draft_length``: γ, draft tokens proposed per round, where they are a chain.
+    ``draft_length``: γ, draft tokens proposed per round at most, where they are a chain.
     ``proposal``: "chain", "static_tree" (the 25 tokens of SpecVLM's code) or "dynamic_tree" (EAGLE-2: the ``tree_width`` most
     probable tokens of a level are expanded, by as many followers each, ``tree_depth`` deep, and of all these the
     ``tree_nodes`` most probable are proposed). ``adaptive``: the draft stops after a token that it gives less probability
-    than this (a dynamic tree: after a level on which no path has more; a static tree never); 0: off.
+    than this, and LVSpec's only where that token's position is an anchor (a dynamic tree: after a level on which no path has
+    more; a static tree never); 0: off.
     ``temperature``: 0 decodes greedily, else tokens are drawn, from the fewest best ones that hold ``top_p`` of the
     probability, with random numbers from ``seed``.
     LVSpec's own (METHOD.md): ``anchor_quantile``: share of the tokens, by relevance, that count as fillers (None: the pair's
@@ -62,7 +63,7 @@ class RaceSettings:
     methods: tuple[str, ...] = METHODS
     frames: int = 8
     pruning_ratio: float = 0.5
-    draft_length: int = 8
+    draft_length: int = 12
     max_new_tokens: int = 192
     seed: int = 0
     anchor_quantile: float | None = None
@@ -75,7 +76,7 @@ class RaceSettings:
     tree_nodes: int = 25
     tree_depth: int = 6
     tree_width: int = 4
-    adaptive: float = 0.0
+    adaptive: float = 0.3
     temperature: float = 0.0
     top_p: float = 1.0
 

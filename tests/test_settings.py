@@ -31,9 +31,3 @@ def test_every_number_is_held_to_its_range(name):
 def test_an_unknown_proposal_is_one_sentence(proposal):
     with pytest.raises(SettingsError, match="choose among chain, static_tree, dynamic_tree"):
         RaceSettings(proposal=proposal).validated()
-
-
-def test_settings_saved_before_there_were_trees_mean_a_greedy_chain():
-    older = {name: value for name, value in RaceSettings().to_dict().items() if name not in FURTHER_RANGES and name != "proposal"}
-    settings = RaceSettings.from_dict(older)
-    assert (settings.proposal, settings.temperature, settings.adaptive) == ("chain", 0.0, 0.0)
