@@ -12,7 +12,7 @@ from lvspec_core.prefill import Prefilling
 from lvspec_core.settings import METHODS as NAMES
 from lvspec_core.settings import RaceSettings
 
-SETTINGS = RaceSettings(question="Describe the video.", draft_length=4, max_new_tokens=24, frames=4)
+SETTINGS = RaceSettings(adaptive=0.0, question="Describe the video.", draft_length=4, max_new_tokens=24, frames=4)
 
 
 def decoded(pair, clip, settings, method, ends=()):
