@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from lvspec_core.errors import RecordError
+from lvspec_core.record_checks import VERDICTS, complaint
 from lvspec_core.typed_json import parse_json, read_typed, short
 
 VERSION = 1
-VERDICTS = ("exact", "loose", "shifted", "correction", "bonus", "ar")
 MAX_FILE_BYTES = 64 * 2**20
 
 
@@ -42,26 +42,35 @@ class Token:
 
 @dataclass(frozen=True)
 class Start:
-    """First record of a race. ``video``: name, seconds, fps, width, height, frames, timestamps. ``pair``: name, target, draft, notice, …"""
+    """First record of a race. ``video``: name, seconds, fps, width, height, frames, timestamps. ``pair``: name, target, draft, notice, …
+
+    ``threshold``: relevance from which a position is an anchor in this race, None where nothing is scored or all are fillers.
+    ``thumbnails``: the sampled frames as small JPEG data URLs, where details were asked for.
+    """
 
     pair: dict
     video: dict
     settings: dict
     environment: dict
     version: int = VERSION
+    threshold: float | None = None
+    thumbnails: tuple[str, ...] = ()
     type: str = "start"
 
 
 @dataclass(frozen=True)
 class Prefill:
     """One finished part of the prefill. ``part``: e.g. "vision · target"; ``lanes``: the lanes that pay for it in their
-    end-to-end time; ``done`` and ``total`` drive the bar."""
+    end-to-end time; ``done`` and ``total`` drive the bar. Where it is a draft that reads the video, ``grid`` is (time, rows,
+    columns) of all video tokens and ``kept`` says which it may see: base64 of one bit each, first token first; "": all."""
 
     part: str
     seconds: float
     lanes: tuple[str, ...]
     done: int
     total: int
+    grid: tuple[int, int, int] | None = None
+    kept: str = ""
     type: str = "prefill"
 
 
@@ -72,6 +81,14 @@ class Round:
     ``seconds``: the lane's own decode clock at the end of the round. ``proposed``: the draft's tokens as (id, text) in
     order (empty for AR), those that were kept first. ``accepted``: how many were kept. ``tokens``: what entered the text.
     ``parents``: where the proposal branches, for each draft token the index of the one before it, -1 for the text; empty: a chain.
+
+    Where details were asked for: ``target_top`` and ``draft_top``: the models' five most probable tokens as (text,
+    probability), best first. Row 0 stands after the text so far, row i + 1 after draft token i; so token i of ``tokens`` stands
+    at row i. Rows of branches far from the accepted path may be left out; a row after which the draft proposed nothing is empty.
+    ``chances``: for each draft token the probability that (draft, target) gave it. ``why``: the first rule that kept a
+    rejected draft token from entering loosely: "anchor", "implausible", "sure" (the target did not hesitate), "window" (it did
+    not agree again right after); "" where nothing was rejected or the lane is strict. Where a lane samples, probabilities are
+    those that it drew from.
     """
 
     lane: str
@@ -83,6 +100,10 @@ class Round:
     accepted: int
     tokens: tuple[Token, ...]
     parents: tuple[int, ...] = ()
+    target_top: tuple[tuple[tuple[str, float], ...], ...] = ()
+    draft_top: tuple[tuple[tuple[str, float], ...], ...] = ()
+    chances: tuple[tuple[float, float], ...] = ()
+    why: str = ""
     type: str = "round"
 
 
@@ -120,6 +141,25 @@ class LaneEnd:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """Where the target looked while it chose each token of a finished text [ours].
+
+    ``lanes``: those that wrote this text. ``heat``: per token, base64 of one byte for each cell of ``grid`` (time, rows,
+    columns), the video tokens or blocks of them: attention of the query that predicts the token, mean over ``layers`` and
+    heads, above its mean over the text's tokens; 255 stands for the share ``peak``. ``shares``: per token, how much of that
+    attention goes to the video at all.
+    """
+
+    lanes: tuple[str, ...]
+    grid: tuple[int, int, int]
+    layers: tuple[int, ...]
+    peak: float
+    heat: tuple[str, ...]
+    shares: tuple[float, ...]
+    type: str = "evidence"
+
+
+@dataclass(frozen=True)
 class End:
     """Last record of a race. ``finish``: "finished" or "stopped"."""
 
@@ -128,8 +168,8 @@ class End:
     type: str = "end"
 
 
-Record = Start | Prefill | Round | LaneEnd | End
-TYPES = {"start": Start, "prefill": Prefill, "round": Round, "lane": LaneEnd, "end": End}
+Record = Start | Prefill | Round | LaneEnd | Evidence | End
+TYPES = {"start": Start, "prefill": Prefill, "round": Round, "lane": LaneEnd, "evidence": Evidence, "end": End}
 
 
 # what `race --json` tells of a lane
@@ -170,9 +210,9 @@ def from_dict(values: dict) -> Record:
     if kind is None:
         raise RecordError(f"It has the unknown type {short(values.get('type'))}.")
     record = read_typed(values, kind, kind.__name__)
-    complaint = _complaint(record)
-    if complaint:
-        raise RecordError(complaint)
+    wrong = complaint(record)
+    if wrong:
+        raise RecordError(wrong)
     return record
 
 
@@ -315,54 +355,8 @@ def _check_order(record: Record, before: list[Record]) -> None:
         raise RecordError("A race has only one start record.")
     if before and isinstance(before[-1], End):
         raise RecordError("Nothing may follow the end record.")
-    if isinstance(record, (Round, LaneEnd)) and record.lane not in before[0].settings["methods"]:
-        raise RecordError(f"The lane {short(record.lane)} is not in this race.")
-
-
-def _complaint(record: Record) -> str | None:
-    """What is wrong with a record whose types are right."""
-    if isinstance(record, Start):
-        return _start_complaint(record)
-    if isinstance(record, Prefill) and not 0 < record.done <= record.total:
-        return "Its progress is not a share of the whole."
-    if isinstance(record, Round):
-        if not 0 <= record.accepted <= len(record.proposed):
-            return "It accepts more than was proposed."
-        if record.parents and not _is_tree(record):
-            return "Its parents are not a tree of what was proposed."
-        for token in record.tokens:
-            if token.verdict not in VERDICTS:
-                return f"It has the unknown verdict {short(token.verdict)}."
-            if token.relevance is not None and not 0 <= token.relevance <= 1:
-                return "A relevance is not between 0 and 1."
-    if isinstance(record, LaneEnd):
-        counts = record.verdicts
-        if set(counts) - set(VERDICTS) or any(type(count) is not int or count < 0 for count in counts.values()):
-            return "Its verdicts are not counts of known verdicts."
-        if sum(counts.values()) != record.tokens or len(record.token_ids) != record.tokens:
-            return "Its counts do not add up to its tokens."
-    for name in ("seconds", "draft_seconds", "verify_seconds", "prefill_seconds", "decode_seconds", "wall_seconds"):
-        if getattr(record, name, 0) < 0:
-            return f"Its {name.replace('_', ' ')} are negative."
-    return None
-
-
-def _is_tree(record: Round) -> bool:
-    """Whether every draft token follows the text or one before it, and the kept ones are a path."""
-    inside = all(-1 <= parent < index for index, parent in enumerate(record.parents))
-    path = tuple(range(-1, record.accepted - 1))
-    return inside and len(record.parents) == len(record.proposed) and record.parents[: record.accepted] == path
-
-
-def _start_complaint(start: Start) -> str | None:
-    if not isinstance(start.pair.get("name"), str):
-        return "The pair has no name."
-    if not isinstance(start.video.get("name"), str):
-        return "The video has no name."
-    times = start.video.get("timestamps", [])
-    if not isinstance(times, list) or not all(isinstance(time, (int, float)) for time in times):
-        return "The video's timestamps are not numbers."
-    methods = start.settings.get("methods")
-    if not isinstance(methods, list) or not methods or not all(isinstance(method, str) for method in methods):
-        return "The settings name no methods."
-    return None
+    if not isinstance(record, (Round, LaneEnd, Evidence)):
+        return
+    for lane in record.lanes if isinstance(record, Evidence) else (record.lane,):
+        if lane not in before[0].settings["methods"]:
+            raise RecordError(f"The lane {short(lane)} is not in this race.")

@@ -178,6 +178,24 @@ def verify_loose_tree(
     return max(verdicts, key=lambda verdict: (verdict.accepted, verdict.kinds.count("exact")))
 
 
+def why_rejected(
+    draft: Sequence[int], scores: Scores, relevance: Sequence[float], position: int, rules: Rules, insertions: Collection[int] = ()
+) -> str:
+    """The first of the loose rules that the draft token at this position, not the target's choice, breaks: "anchor",
+    "implausible", "sure" (the target does not hesitate), "window" (it does not agree again right after); "" if none."""
+    known = draft[position] in insertions and scores.choices[position] in insertions and rules.shift > 0
+    if relevance[position] >= rules.threshold and not known:
+        return "anchor"
+    if not scores.plausible(position, draft[position], rules):
+        return "implausible"
+    if rules.entropy_gate > 0 and scores.entropy(position) < rules.entropy_gate:
+        return "sure"
+    # the judgement is deferred to the tokens that follow; without any, there is no evidence
+    after = range(position + 1, min(len(draft), position + 1 + rules.window))
+    settled = rules.window == 0 or (len(after) > 0 and all(draft[place] == scores.choices[place] for place in after))
+    return "" if settled else "window"
+
+
 def rows_of(path: Sequence[int]) -> list[int]:
     """The rows of the target's scores along a path: the root's, then each node's."""
     return [0, *(node + 1 for node in path)]
@@ -196,14 +214,7 @@ def find_insertions(draft: Sequence[int], scores: Scores, rules: Rules) -> set[i
 
 
 def _loose(position, draft, scores: Scores, relevance, rules: Rules, insertions: Collection[int]) -> bool:
-    known = draft[position] in insertions and scores.choices[position] in insertions and rules.shift > 0
-    if (relevance[position] >= rules.threshold and not known) or not scores.plausible(position, draft[position], rules):
-        return False
-    if rules.entropy_gate > 0 and scores.entropy(position) < rules.entropy_gate:
-        return False
-    # the judgement is deferred to the tokens that follow; without any, there is no evidence
-    after = range(position + 1, min(len(draft), position + 1 + rules.window))
-    return rules.window == 0 or (len(after) > 0 and all(draft[place] == scores.choices[place] for place in after))
+    return not why_rejected(draft, scores, relevance, position, rules, insertions)
 
 
 def _delay(position, draft, scores: Scores, relevance, rules: Rules, said: Collection[int]) -> int:
@@ -238,6 +249,10 @@ class StrictVerifier:
     def __init__(self, sampler: Sampler | None = None):
         self.sampler = sampler
 
+    def why(self, tree: Tree, verdict: Verdict) -> str:
+        """Nothing to explain: what is not the target's own choice is rejected."""
+        return ""
+
     def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float] | None]:
         """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and no relevance."""
         count, tree = len(proposal), tree_of(proposal.parents)
@@ -264,6 +279,17 @@ class LooseVerifier:
         self.sampler = sampler
         self.said: list[int] = []
         self.insertions: set[int] = set()
+        self._last: tuple[list[int], Scores, list[float]] = ([], Scores([], [], []), [])
+
+    def why(self, tree: Tree, verdict: Verdict) -> str:
+        """Why the draft's (first) token after the accepted ones was rejected in the round just judged: see :func:`why_rejected`."""
+        draft, scores, shares = self._last
+        nodes = tuple(verdict.nodes)
+        way = next((path for path in tree.paths if path[: len(nodes)] == nodes and len(path) > len(nodes)), None)
+        if way is None:
+            return ""
+        along, relevance = [draft[node] for node in way], [shares[node] for node in way]
+        return why_rejected(along, scores.along(rows_of(way)), relevance, len(nodes), self.rules, self.insertions)
 
     def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float]]:
         """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and the proposal's relevance."""
@@ -279,6 +305,7 @@ class LooseVerifier:
         if self.sampler is not None:
             choices = list(self.sampler.choices(tree, draft, logits, proposal.guesses))
         scores = Scores(choices, _rows([int(x) for x in ids], wide), _rows(values, wide))
+        self._last = draft, scores, shares
         if tree.chain:
             # rows past a rejection count as well: they tell what the target says after that draft text
             self.insertions |= find_insertions(draft, scores, self.rules)
