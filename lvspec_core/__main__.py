@@ -28,6 +28,7 @@ TOOLS = {
     "bench": ("lvspec_core.bench", "measure the methods over many clips"),
     "calibrate": ("lvspec_core.calibrate", "find a pair's anchor threshold"),
     "evaluate": ("lvspec_core.evaluation", "score the methods' answers against a data set"),
+    "heat": ("lvspec_core.shapes.heat", "find the target's layers that show where it looked"),
     "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),
 }
 SETTINGS_HELP = {

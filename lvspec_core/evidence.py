@@ -14,10 +14,12 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch.nn.functional import adaptive_avg_pool3d
 
+from lvspec_core.families.attention import Watch
 from lvspec_core.families.stream import Stream
 from lvspec_core.pairs import Pair
 from lvspec_core.records import Evidence
@@ -26,6 +28,12 @@ MOST_CELLS = 512  # of a heat map; more video tokens are averaged in blocks
 WATCHED_BYTES = 64 * 2**20  # of attention weights at a time
 
 log = logging.getLogger(__name__)
+
+
+class TakingWatch(Watch, Protocol):
+    """A watch that hands over what it saw of each query in the pass that just ended, [queries, …]."""
+
+    def take(self) -> torch.Tensor: ...
 
 
 class VideoHeat:
@@ -65,8 +73,8 @@ def heat_grid(grid: tuple[int, int, int], most: int = MOST_CELLS) -> tuple[int, 
 
 
 @torch.inference_mode()
-def look(stream: Stream, last: torch.Tensor, ids: Sequence[int], heat: VideoHeat) -> torch.Tensor:
-    """[tokens, cells] attention of the query that predicts each token. ``stream`` stands before the last prompt token ``last``,
+def look(stream: Stream, last: torch.Tensor, ids: Sequence[int], heat: TakingWatch) -> torch.Tensor:
+    """[tokens, …] what the watch took of the query that predicts each token. ``stream`` stands before the last prompt token ``last``,
     [1], and has read this text afterwards."""
     config = stream.model.decoder.config
     row = config.num_attention_heads * (stream.length + len(ids)) * 4
