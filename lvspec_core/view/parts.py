@@ -26,7 +26,11 @@ class Part:
         return "\n".join(_read(name) for name in self.scripts)
 
 
-BOARD = Part("board.html", ("dom.js", "model.js", "lane.js", "tips.js", "chart.js", "replay.js", "board.js"))
+BOARD_SCRIPTS = (
+    ("dom.js", "model.js", "verdicts.js", "rounds.js", "lane.js")
+    + ("tips.js", "evidence.js", "inspector.js", "steps.js", "chart.js", "replay.js", "board.js")
+)  # fmt: skip
+BOARD = Part("board.html", BOARD_SCRIPTS)
 STRIP = Part("strip.html", ("dom.js", "strip.js"))
 TITLE = Part("title.html", ("theme.js", "title.js"))
 SAMPLES = Part("samples.html", ("dom.js", "samples.js"))
@@ -34,7 +38,7 @@ SAMPLES = Part("samples.html", ("dom.js", "samples.js"))
 
 def stylesheet() -> str:
     """The CSS of all parts and of the page around them."""
-    return "\n".join(_read(name) for name in ("theme.css", "board.css", "page.css"))
+    return "\n".join(_read(name) for name in ("theme.css", "board.css", "inspector.css", "rounds.css", "page.css"))
 
 
 def theme_script() -> str:

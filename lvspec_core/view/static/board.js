@@ -22,8 +22,11 @@ const charts = h("div", { class: "lv-charts" },
     h("p", { class: "lv-note" }, "A round is one pass of the target. AR’s rounds always write one token."), roundsNode));
 const table = h("table", { class: "lv-table" });
 const tableSection = h("section", { class: "lv-section lv-table-section", hidden: true }, h("h3", {}, "The race in numbers"), h("div", { class: "lv-scroll" }, table));
-board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), lanesNode, charts, tableSection);
-buildTips(board, (node) => page.race.lanes.get(node.closest(".lv-lane").dataset.lane));
+const steps = buildSteps((moment) => replay.go(moment));
+replay.root.prepend(steps.button);
+board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), steps.root, lanesNode, charts, tableSection);
+buildTips(board);
+const inspector = buildInspector(board, (name) => ({ race: page.race, lane: page.race.lanes.get(name) }));
 
 function laneNames() {
   const named = [...page.race.lanes.keys()];
@@ -170,6 +173,9 @@ function draw() {
   show(tableSection, over && raceSeconds(race) > 0);
   if (over && raceSeconds(race) > 0 && page.t === null) drawTable(figures);
   drawCharts(over);
+  steps.offer(race, over);
+  steps.mark(lanes);
+  inspector.refresh(race, [...lanes.values()].map((dom) => dom.text));
 }
 
 function receive(value) {
