@@ -3,6 +3,7 @@
 #   make test       the whole suite, with what it needs; make test-fast leaves out the browser and what is slow
 #   make lint fix   check the style; put right what can be put right by itself
 #   make bench      measure the methods on the bundled pair
+#   make examples   record the example races of the page again (on a quiet machine)
 #   make install    only the virtual environment, for running and testing
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 TEST_ENV := OMP_NUM_THREADS=1 GRADIO_ANALYTICS_ENABLED=False HF_HUB_OFFLINE=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-fast lint fix bench browser hooks clean
+.PHONY: help install run test test-fast lint fix bench examples browser hooks clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -57,6 +58,9 @@ fix: $(DEV_STAMP)
 
 bench: $(DEV_STAMP)
 	$(BIN)/python -m lvspec_core bench --sweep --docs . $(ARGS)
+
+examples: $(RUN_STAMP)
+	$(BIN)/python -m lvspec_core examples $(ARGS)
 
 hooks: $(DEV_STAMP)
 	$(BIN)/pre-commit install

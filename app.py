@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -14,11 +16,26 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from lvspec_core import view
+from lvspec_core.links import read_link
 from lvspec_core.registry import PAIRS, pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, FURTHER_RANGES, METHOD_TITLES, METHODS, PROPOSALS, RANGES
-from races import DEFAULTS, KNOBS, api_film_strip, api_race, open_race, prepare, race_on_page, show_strip, stop_race
+from races import (
+    DEFAULTS,
+    KNOBS,
+    MOST_IN_A_ROW,
+    api_film_strip,
+    api_race,
+    open_race,
+    prepare,
+    race_in_a_row,
+    race_on_page,
+    show_strip,
+    stop_race,
+)
 
-SAMPLES = view.read_samples(Path(__file__).parent / "assets" / "samples")
+ASSETS = Path(__file__).parent / "assets"
+SAMPLES = view.read_samples(ASSETS / "samples")
+EXAMPLES = view.read_examples(ASSETS / "races")
 
 # setting -> label, what it does, step of its control
 CONTROLS = {
@@ -37,6 +54,8 @@ CONTROLS = {
     "entropy_gate": ("Entropy gate", "Where the target is surer than this, nothing is loosened. 0: off.", 0.05),
     "shift": ("Shift s", "How far ahead a shifted word may stand. 0: off.", 1),
 }
+# what a link to the page may set
+LINKED = ("pair", "question", "methods", "anchor_quantile", *KNOBS)
 GENERAL = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed", "proposal", "adaptive", "temperature", "top_p")
 PROPOSAL_TITLES = {"chain": "chain", "static_tree": "static tree (25 words)", "dynamic_tree": "dynamic tree"}
 
@@ -53,8 +72,35 @@ class Samples(gr.HTML):
     """The sample clips."""
 
 
+class Examples(gr.HTML):
+    """The recorded races."""
+
+
+def pick_example(event: gr.EventData):
+    return open_race(str(EXAMPLES[int(event.index)].path))
+
+
+def open_link(query: Mapping[str, str], names: list[str]) -> list:
+    """What the page's address asks for: a value or nothing for the video and for each named control."""
+    clips = {each.path.name: str(each.path) for each in SAMPLES}
+    link = read_link(query, names, clips)
+    if link.complaint:
+        gr.Warning(html.escape(link.complaint))
+    values = {**link.settings}
+    if "anchor_quantile" in values:
+        values["calibrated"] = False
+    if "methods" in values:
+        values["methods"] = list(values["methods"])
+    return [clips[link.sample] if link.sample else gr.skip(), *(values.get(name, gr.skip()) for name in names)]
+
+
 def pick_sample(event: gr.EventData) -> str:
     return str(SAMPLES[int(event.index)].path)
+
+
+def race_samples(request: gr.Request, *inputs):
+    """The sample clips, one after the other."""
+    yield from race_in_a_row(request, [str(each.path) for each in SAMPLES], *inputs)
 
 
 def pair_notice(pair: str) -> str:
@@ -94,6 +140,12 @@ def build() -> gr.Blocks:
                     apply_default_css=False,
                     samples=[{"title": each.title, "alt": each.alt, "url": f"samples/{each.path.name}"} for each in SAMPLES],
                 )
+                examples = Examples(
+                    html_template=view.EXAMPLES.html,
+                    js_on_load=view.EXAMPLES.script,
+                    apply_default_css=False,
+                    examples=[{"title": each.title, "alt": each.alt} for each in EXAMPLES],
+                )
                 question = gr.Textbox(DEFAULT_QUESTION, label="Question", lines=1, max_lines=4, elem_id="question")
                 methods = gr.CheckboxGroup(
                     [(METHOD_TITLES[method], method) for method in METHODS], value=list(METHODS), label="Methods", elem_id="methods"
@@ -126,21 +178,40 @@ def build() -> gr.Blocks:
             apply_default_css=False,
             elem_id="board",
             plotly="plotly/plotly.min.js",
+            share={
+                "template": "view/export.html",
+                "samples": [each.path.name for each in SAMPLES],
+                "defaults": {name: value for name, value in DEFAULTS.to_dict().items() if name in LINKED},
+            },
         )
         with gr.Row():
             download = gr.DownloadButton("Save this race (JSON lines)", interactive=False, size="sm", elem_id="download")
             opening = gr.UploadButton("Open a saved race", file_types=[".jsonl"], size="sm", elem_id="open-race")
+            several = gr.UploadButton(
+                f"Race several videos (up to {MOST_IN_A_ROW})", file_count="multiple", file_types=["video"], size="sm", elem_id="several"
+            )
+            every = gr.Button("Race all samples", size="sm", elem_id="every-sample")
 
         hidden = {"show_progress": "hidden", "api_visibility": "private"}
-        start.click(
-            race_on_page,
-            [video, pair, question, methods, calibrated, share, *knobs],
-            [board, download],
-            js="(...inputs) => { window.lvspecStarting?.(); return inputs; }",
-            concurrency_limit=None,
+        racing = {
+            "outputs": [board, download],
+            "js": "(...inputs) => { window.lvspecStarting?.(); return inputs; }",
+            "concurrency_limit": None,
             **hidden,
-        )
+        }
+        inputs = [pair, question, methods, calibrated, share, *knobs]
+        start.click(race_on_page, [video, *inputs], **racing)
+        several.upload(race_in_a_row, [several, *inputs], **racing)
+        every.click(race_samples, inputs, **racing)
+        controls = {"pair": pair, "question": question, "methods": methods, "calibrated": calibrated, "anchor_quantile": share}
+        controls |= dict(zip(KNOBS, knobs, strict=True))
+
+        def follow_link(request: gr.Request) -> list:
+            return open_link(request.query_params, list(controls))
+
+        demo.load(follow_link, None, [video, *controls.values()], **hidden)
         stop.click(stop_race, queue=False, **hidden)
+        examples.select(pick_example, None, board, **hidden)
         samples.select(pick_sample, None, video, **hidden)
         pair.change(pair_notice, pair, notice, **hidden)
         gr.on(
@@ -174,11 +245,18 @@ def build_api() -> None:
 HEAD = '<link rel="stylesheet" href="view/page.css"><script src="view/theme.js"></script>'
 
 
+# address -> what is sent: the files that the page's head names, and the page that an exported race is put into
+PAGE_FILES = {
+    "/view/page.css": (view.stylesheet, "text/css"),
+    "/view/theme.js": (view.theme_script, "text/javascript"),
+    "/view/export.html": (view.export_template, "text/plain"),
+}
+
+
 def page_file(request: Request) -> Response:
-    """The stylesheet and the script that the page's head names."""
-    style = request.url.path.endswith(".css")
-    text, kind = (view.stylesheet(), "text/css") if style else (view.theme_script(), "text/javascript")
-    return Response(text, media_type=kind, headers={"Cache-Control": "no-cache"})
+    """One of PAGE_FILES."""
+    text, kind = next(file for path, file in PAGE_FILES.items() if request.url.path.endswith(path))
+    return Response(text(), media_type=kind, headers={"Cache-Control": "no-cache"})
 
 
 def launch_options() -> dict:
@@ -187,8 +265,7 @@ def launch_options() -> dict:
     mono = ["ui-monospace", "SF Mono", "Cascadia Mono", "Menlo", "Consolas", "Liberation Mono", "monospace"]
     routes = [
         Mount("/plotly", StaticFiles(directory=view.plotly_folder())),
-        Route("/view/page.css", page_file),
-        Route("/view/theme.js", page_file),
+        *(Route(path, page_file) for path in PAGE_FILES),
     ]
     if SAMPLES:
         routes.append(Mount("/samples", StaticFiles(directory=SAMPLES[0].path.parent)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 import tempfile
 import threading
@@ -29,6 +30,7 @@ KNOBS = (
     *("proposal", "adaptive", "temperature", "top_p"),
     *("plausibility", "top_k", "window", "entropy_gate", "shift"),
 )
+MOST_IN_A_ROW = 24
 TURNS = Turns()
 STOPS: dict[str, threading.Event] = {}
 
@@ -114,6 +116,24 @@ def race_on_page(request: gr.Request, path: str | None, pair: str, question: str
             del STOPS[request.session_hash]
 
 
+def race_in_a_row(request: gr.Request, paths: list[str] | None, *inputs):
+    """Races several videos one after the other, each as the page's race; ends with the first that is stopped."""
+    paths = (paths or [])[:MOST_IN_A_ROW]
+    failures = []
+    for path in paths:
+        stop, board = None, None
+        for board, download in race_on_page(request, path, *inputs):
+            stop = STOPS.get(request.session_hash, stop)
+            yield board, download
+        ended = json.loads(board[0])
+        if ended["state"] == "failed":
+            failures.append(ended["message"])
+        if stop is not None and stop.is_set():
+            break
+    if failures:
+        gr.Warning(html.escape(f"{len(failures)} of {len(paths)} videos could not be raced: {failures[0]}"))
+
+
 def finish(feed: view.Feed, last: list[str]):
     """Ends the race on the board; whatever was written can be saved."""
     if not feed.records:
@@ -161,7 +181,7 @@ def show_strip(path: str | None, frames: float):
         yield {"state": "failed", "message": str(error)}
 
 
-def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | None = None, settings: dict | None = None) -> dict:
+def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | None = None, settings: dict | None = None) -> Iterator[dict]:
     """Races decoding methods over one video and one question with the same weights.
 
     Args:
@@ -181,12 +201,16 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | N
         ).validated()
         pair_info(chosen.pair)
         with TURNS.ticket() as ticket:
+            # nothing to say before the end; a yield now and then is how a client that has gone is noticed
             while ticket.wait(1):
-                pass
-            records = [record for batch in race_stream(file, chosen, threading.Event()) for record in batch]
+                yield gr.skip()
+            records = []
+            for batch in race_stream(file, chosen, threading.Event()):
+                records += batch
+                yield gr.skip()
     except UserError as error:
         raise gr.Error(str(error), print_exception=False) from None
-    return {"summary": race_summary(records), "records": [to_dict(record) for record in records]}
+    yield {"summary": race_summary(records), "records": [to_dict(record) for record in records]}
 
 
 def api_film_strip(file: str, frames: int = DEFAULTS.frames) -> dict:

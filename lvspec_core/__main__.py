@@ -18,9 +18,10 @@ from rich.console import Console
 
 from lvspec_core import __version__
 from lvspec_core.errors import SettingsError, UserError
-from lvspec_core.records import LaneEnd, Record, check_writable, load_race, race_summary, save_race, timeline
+from lvspec_core.records import LaneEnd, Record, check_writable, load_race, race_summary, save_race, timeline, write_whole
 from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
 from lvspec_core.terminal import RaceView, follow, plain_text, title, watch
+from lvspec_core.view import race_page
 from lvspec_core.worker import get_worker
 
 # subcommand -> (module whose main(argv) it is, help): imported only when asked for, since they import torch
@@ -28,6 +29,7 @@ TOOLS = {
     "bench": ("lvspec_core.bench", "measure the methods over many clips"),
     "calibrate": ("lvspec_core.calibrate", "find a pair's anchor threshold"),
     "evaluate": ("lvspec_core.evaluation", "score the methods' answers against a data set"),
+    "examples": ("lvspec_core.examples", "record the example races again"),
     "heat": ("lvspec_core.shapes.heat", "find the target's layers that show where it looked"),
     "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),
 }
@@ -122,6 +124,11 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("--json", action="store_true", help="print the figures as one JSON object instead")
     replay.set_defaults(run=run_replay)
 
+    export = commands.add_parser("export", help="make one HTML page of a saved race, which needs nothing else", allow_abbrev=False)
+    export.add_argument("file", metavar="FILE.jsonl", help="a saved race")
+    export.add_argument("--out", required=True, metavar="FILE.html", help="the page to write")
+    export.set_defaults(run=run_export)
+
     for tool, (_, purpose) in TOOLS.items():
         if available(tool):
             commands.add_parser(tool, help=purpose)
@@ -156,6 +163,13 @@ def run_replay(options: argparse.Namespace) -> int:
     records = load_race(options.file)
     looked_at = sys.stdout.isatty() and not options.json
     show(paced(records, options.speed) if looked_at else [records], records, options.json)
+    return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    check_writable(options.out)
+    write_whole(race_page(load_race(options.file)), options.out)
+    print(f"written: {plain_text(options.out)}", file=sys.stderr)
     return 0
 
 

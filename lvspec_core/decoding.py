@@ -43,8 +43,9 @@ class Committed:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One round. ``seconds``: the lane's own clock at its end. ``proposed``: the accepted draft tokens come first; ``parents``:
-    for each the index of the one before it, -1 for the text, empty if they are a chain. ``seen``: where details were asked for."""
+    """One round. ``seconds``: the lane's own clock at its end; ``verify_seconds``: the target's pass. ``proposed``: the
+    accepted draft tokens come first; ``parents``: for each the index of the one before it, -1 for the text, empty if they are a
+    chain. ``seen``: where details were asked for."""
 
     index: int
     seconds: float
@@ -104,6 +105,7 @@ class Lane:
         ids = torch.cat([self.pending, proposal.ids]) if len(proposal) else self.pending
         read = self.target.append(ids, sees=None if tree.chain else tree.sees.to(ids.device))
         logits = self.target.model.head(read[0])[:, : self.cut]  # [n + 1, shared vocabulary]
+        scored = self._now()
         draft, verdict, relevance = self.verifier.judge(proposal, logits)
         committed = self._commit(tree, draft, verdict, relevance)
         own = torch.tensor([verdict.own], device=self.pending.device)
@@ -119,7 +121,7 @@ class Lane:
             why = self.verifier.why(tree, verdict) if verdict.own_kind == "correction" else ""
             seen = Seen(tree, proposal, logits, draft, order, accepted, why)
         proposed = tuple(draft[node] for node in order)
-        outcome = Outcome(self.rounds, self.seconds, drafted - began, ended - drafted, proposed, accepted, committed, parents, seen)
+        outcome = Outcome(self.rounds, self.seconds, drafted - began, scored - drafted, proposed, accepted, committed, parents, seen)
         self.rounds += 1
         return outcome
 

@@ -16,10 +16,12 @@ from typing import Any
 
 from lvspec_core.errors import RecordError
 from lvspec_core.record_checks import VERDICTS, complaint
+from lvspec_core.story import Story
 from lvspec_core.typed_json import parse_json, read_typed, short
 
 VERSION = 1
 MAX_FILE_BYTES = 64 * 2**20
+MAX_LINE_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class Prefill:
 class Round:
     """One round of one lane: the draft proposes, the target verifies, tokens are committed.
 
-    ``seconds``: the lane's own decode clock at the end of the round. ``proposed``: the draft's tokens as (id, text) in
+    ``seconds``: the lane's own decode clock at the end of the round; ``draft_seconds`` and ``verify_seconds``: of the round, the
+    draft's proposal and the target's pass; the rest is overhead. ``proposed``: the draft's tokens as (id, text) in
     order (empty for AR), those that were kept first. ``accepted``: how many were kept. ``tokens``: what entered the text.
     ``parents``: where the proposal branches, for each draft token the index of the one before it, -1 for the text; empty: a chain.
 
@@ -218,12 +221,17 @@ def from_dict(values: dict) -> Record:
 
 def save_race(records: Iterable[Record], path: str | Path) -> Path:
     """Writes a race as JSON lines, whole or not at all; returns the path. Raises RecordError."""
-    path = Path(path)
     try:
         lines = [json.dumps(to_dict(record), ensure_ascii=False, allow_nan=False) for record in records]
     except ValueError:
         raise RecordError("The race holds a number that is not finite and cannot be saved.") from None
-    data = "".join(line + "\n" for line in lines).encode("utf-8", "replace")
+    return write_whole("".join(line + "\n" for line in lines), path)
+
+
+def write_whole(text: str, path: str | Path) -> Path:
+    """Writes a race's text to ``path``, whole or not at all; returns the path. Raises RecordError."""
+    path = Path(path)
+    data = text.encode("utf-8", "replace")
     check_writable(path)
     temporary = None
     try:
@@ -259,16 +267,21 @@ def load_race(path: str | Path) -> list[Record]:
     path = Path(path)
     lines = _lines(path)
     records: list[Record] = []
+    story = Story()
     version = VERSION
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
+            if len(line) > MAX_LINE_BYTES:
+                raise RecordError(f"It is longer than {MAX_LINE_BYTES // 2**20} MiB.")
             values = parse_json(line)
             if not records:
                 version = _version(values)
             record = from_dict(_upgraded(values, version))
-            _check_order(record, records)
+            wrong = story.take(record)
+            if wrong:
+                raise RecordError(wrong)
         except RecordError as error:
             raise RecordError(f"Line {number} of {path.name} cannot be read: {error}") from None
         records.append(record)
@@ -348,15 +361,3 @@ def _upgraded(values: dict, version: int) -> dict:
     for older in range(version, VERSION):
         values = UPGRADES[older](values)
     return values
-
-
-def _check_order(record: Record, before: list[Record]) -> None:
-    if before and isinstance(record, Start):
-        raise RecordError("A race has only one start record.")
-    if before and isinstance(before[-1], End):
-        raise RecordError("Nothing may follow the end record.")
-    if not isinstance(record, (Round, LaneEnd, Evidence)):
-        return
-    for lane in record.lanes if isinstance(record, Evidence) else (record.lane,):
-        if lane not in before[0].settings["methods"]:
-            raise RecordError(f"The lane {short(lane)} is not in this race.")

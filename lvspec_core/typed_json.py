@@ -12,6 +12,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 from lvspec_core.errors import RecordError
 
 INTEGER_DIGITS = 18
+MOST_VALUES = 20_000
+DEEPEST = 32
 
 
 def parse_json(line: bytes) -> Any:
@@ -38,11 +40,26 @@ def read_typed(value: object, hint: Any, where: str) -> Any:
     if hint is float and type(value) in (int, float) and math.isfinite(value):
         return float(value)
     if hint in (str, dict) and type(value) is hint:
+        _check_extent(value, where)
         return _printable(value)
     if hint in (int, bool) and type(value) is hint:
         return value
     wanted = {str: "a text", dict: "an object", int: "a whole number", float: "a number", bool: "true or false"}[hint]
     raise RecordError(f"{where} is {short(value)}, not {wanted}.")
+
+
+def _check_extent(value: object, where: str) -> None:
+    """Refuses what is nested so deeply, or holds so many values, that whoever walks through it would come to harm."""
+    level, count = [value], 0
+    for _ in range(DEEPEST):
+        inside = [each for each in level if type(each) in (dict, list)]
+        level = [item for each in inside for item in (each.values() if type(each) is dict else each)]
+        count += len(level)
+        if count > MOST_VALUES:
+            raise RecordError(f"{where} holds more than {MOST_VALUES:,} values.")
+        if not level:
+            return
+    raise RecordError(f"{where} is nested more than {DEEPEST} levels deep.")
 
 
 def short(value: object) -> str:

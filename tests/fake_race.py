@@ -33,7 +33,7 @@ def read(path: str, frames: int) -> FakeClip:
 
 
 def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool]) -> Iterator[Record]:
-    """A runner: "endless", "ballast", "kill", "raise", "refuse" or "fast" in the question, else a plain race."""
+    """A runner: "endless", "ballast", "hang", "kill", "raise", "refuse" or "fast" in the question, else a plain race."""
     question = settings.question
     if "refuse" in question:
         raise PairError("The pair cannot be loaded; choose another.")
@@ -42,6 +42,8 @@ def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool])
     yield Prefill("prompt · target", 0.04, settings.methods, 2, 2)
     if "raise" in question:
         raise ValueError("secret detail")
+    if "hang" in question:
+        time.sleep(1000)
     if "kill" in question:
         os.kill(os.getpid(), signal.SIGKILL)
     pause = 0.0 if "fast" in question else 0.002

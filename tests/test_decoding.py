@@ -64,7 +64,8 @@ def test_rounds_account_for_themselves(random_pair, make_clip, method):
     assert [token.id for outcome in rounds for token in outcome.tokens] == lane.token_ids
     times = [outcome.seconds for outcome in rounds]
     assert times == sorted(times)
-    assert lane.seconds == times[-1] == pytest.approx(sum(o.draft_seconds + o.verify_seconds for o in rounds))
+    assert lane.seconds == times[-1] > sum(o.draft_seconds + o.verify_seconds for o in rounds), "judging and the caches take time too"
+    assert all(o.verify_seconds > 0 for o in rounds)
     for outcome in rounds:
         assert len(outcome.tokens) == outcome.accepted + 1
         assert [t.id for t in outcome.tokens[:-1]] == list(outcome.proposed[: outcome.accepted])

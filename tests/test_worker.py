@@ -147,6 +147,17 @@ def test_a_child_that_kills_itself_keeps_failing_with_a_sentence(worker):
     assert race(worker)[-1] == End("finished", 1.0)
 
 
+def test_a_hung_race_is_ended_by_a_stop(worker, monkeypatch):
+    monkeypatch.setattr("lvspec_core.worker.PATIENCE_SECONDS", 0.3)
+    stop = threading.Event()
+    batches = worker.race(CLIP, settings("hang"), stop)
+    next(batches)
+    stop.set()
+    with pytest.raises(WorkerError, match="ended unexpectedly"):
+        list(batches)
+    assert race(worker) == fake_race.recorded()
+
+
 def test_a_user_error_crosses_with_its_kind_and_sentence(worker):
     with pytest.raises(PairError, match=r"^The pair cannot be loaded; choose another\.$"):
         race(worker, "refuse")

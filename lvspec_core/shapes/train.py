@@ -70,6 +70,7 @@ RECIPES = {
             Stage(4, 600, 32, 1e-3, tiles=0.3, short=1.0),
             Stage(4, 1800, 32, 1e-3, tiles=0.3, visual_weight=4),
             Stage(36, 400, 32, 6e-4, tiles=0.3, visual_weight=3, frames=(8, 8, 8, 6, 10, 12)),
+            Stage(36, 200, 24, 8e-4, tiles=1.0, visual_weight=4, bfloat16=False),
         ),
         seed=1,
     ),
@@ -139,6 +140,14 @@ class Training:
         self.reader.load_state_dict(state["reader"])
         self.optimizer = self._optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
+
+    def adopt(self, folder: Path, stage: int) -> None:
+        """Starts at stage ``stage`` (counted from 0) with the written-out model in ``folder``; its tile reader starts anew."""
+        self.model = Qwen2_5_VLForConditionalGeneration(self._config(self.recipe.stages[stage - 1].layers))
+        self.model.load_state_dict(Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict())
+        self.stage, self.step = stage, 0
+        self.optimizer = self._optimizer()
+        self.maker = BatchMaker(build_processor(), self.model)
 
     def save(self) -> None:
         state = {
@@ -254,15 +263,32 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--work", type=Path, default=Path("runs/shapes-qwen"), help="checkpoints; training goes on from them")
     parser.add_argument("--out", type=Path, default=Path("assets/shapes-qwen"), help="where the pair is written")
     parser.add_argument("--scenes", type=int, default=500, help="held-out scenes for the model card")
+    parser.add_argument("--adopt", metavar="STAGE", type=int, help="take --model as it stands in --out, and train on from STAGE (from 1)")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
+    if options.adopt is not None:
+        return _adopt(options, parser)
     for name in RECIPES if options.model == "both" else (options.model,):
         Training(name, options.work, RECIPES[name]).run()
     if options.model == "both":
         models = {name: export(name, options.work, options.out, options.scenes) for name in RECIPES}
         write_card(options.out, models, options.scenes)
         print(f"The pair and its card stand in {options.out}; now find its anchor threshold: python -m lvspec_core calibrate", flush=True)
+    return 0
+
+
+def _adopt(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    """Where the checkpoints are lost, the written-out weights still are not."""
+    if options.model == "both":
+        parser.error("--adopt takes one model at a time: add --model target or --model draft.")
+    stages = len(RECIPES[options.model].stages)
+    if not 2 <= options.adopt <= stages + 1:
+        parser.error(f"--adopt takes a stage from 2 to {stages + 1} (which stands for a finished training).")
+    training = Training(options.model, options.work, RECIPES[options.model])
+    training.adopt(options.out / options.model, options.adopt - 1)
+    training.save()
+    training.run()
     return 0
 
 

@@ -5,19 +5,26 @@ and one value that changes (:class:`Feed`), and serves plotly.js under the addre
 """
 
 from lvspec_core.view.colours import GRADIO_COLOURS
+from lvspec_core.view.examples import Example, read_examples
+from lvspec_core.view.export import export_template, race_page
 from lvspec_core.view.feed import Feed
-from lvspec_core.view.parts import BOARD, SAMPLES, STRIP, TITLE, plotly_folder, stylesheet, theme_script
+from lvspec_core.view.parts import BOARD, EXAMPLES, SAMPLES, STRIP, TITLE, plotly_folder, stylesheet, theme_script
 from lvspec_core.view.samples import Sample, read_samples
 
 __all__ = [
     "BOARD",
+    "EXAMPLES",
     "GRADIO_COLOURS",
     "SAMPLES",
     "STRIP",
     "TITLE",
+    "Example",
     "Feed",
     "Sample",
+    "export_template",
     "plotly_folder",
+    "race_page",
+    "read_examples",
     "read_samples",
     "stylesheet",
     "theme_script",

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Iterable
 
+from lvspec_core.comparison import compare_race
 from lvspec_core.records import End, Record, to_dict
 
 
@@ -15,7 +16,7 @@ class Feed:
     One text, because Gradio sends only what differs between two values, and its way of telling that for nested lists that
     shrink (6.31) breaks the page's connection; new records have nothing in common with the old ones anyway. Each value holds
     the records of this batch and of the one before it (``at`` is the number of the first), so that a page which misses one
-    value misses nothing.
+    value misses nothing. The last value also holds ``compare``, the lanes' texts against AR's.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class Feed:
         """The last records; the state is the one that the race's end states, "stopped" if it never came."""
         records = self._take(batch)
         end = next((record for record in reversed(self.records) if isinstance(record, End)), None)
-        return self._value(end.finish if end else "stopped", records)
+        return self._value(end.finish if end else "stopped", records, compare=compare_race(self.records))
 
     def failed(self, sentence: str) -> list[str]:
         """The race cannot go on; what was drawn stays."""
@@ -46,9 +47,11 @@ class Feed:
         self.records += batch
         return [to_dict(record) for record in batch]
 
-    def _value(self, state: str, new: list[dict], message: str = "", place: int = 0) -> list[str]:
+    def _value(self, state: str, new: list[dict], message: str = "", place: int = 0, compare: dict | None = None) -> list[str]:
         records = self._before + new
         at = len(self.records) - len(records)
         self._before = new
         value = {"race": self.race, "at": at, "state": state, "message": message, "place": place, "records": records}
+        if compare is not None:
+            value["compare"] = compare
         return [json.dumps(value, ensure_ascii=False)]

@@ -19,31 +19,52 @@ class Part:
 
     @property
     def html(self) -> str:
-        return _read(self.markup)
+        return read_static(self.markup)
 
     @property
     def script(self) -> str:
-        return "\n".join(_read(name) for name in self.scripts)
+        return "\n".join(read_static(name) for name in self.scripts)
 
 
-BOARD_SCRIPTS = (
-    ("dom.js", "model.js", "verdicts.js", "rounds.js", "lane.js")
-    + ("tips.js", "evidence.js", "inspector.js", "steps.js", "chart.js", "replay.js", "board.js")
-)  # fmt: skip
-BOARD = Part("board.html", BOARD_SCRIPTS)
+# of the page and of an exported race
+BOARD_STYLES = ("theme.css", "title.css", "board.css", "inspector.css", "rounds.css", "panels.css")
+BOARD = Part(
+    "board.html",
+    (
+        "dom.js",
+        "model.js",
+        "costs.js",
+        "verdicts.js",
+        "rounds.js",
+        "lane.js",
+        "tips.js",
+        "evidence.js",
+        "inspector.js",
+        "steps.js",
+        "chart.js",
+        "figures.js",
+        "replay.js",
+        "compare.js",
+        "whatif.js",
+        "history.js",
+        "share.js",
+        "board.js",
+    ),
+)
 STRIP = Part("strip.html", ("dom.js", "strip.js"))
-TITLE = Part("title.html", ("theme.js", "title.js"))
+TITLE = Part("title.html", ("dom.js", "theme.js", "title.js", "tour.js"))
+EXAMPLES = Part("examples.html", ("dom.js", "examples.js"))
 SAMPLES = Part("samples.html", ("dom.js", "samples.js"))
 
 
 def stylesheet() -> str:
     """The CSS of all parts and of the page around them."""
-    return "\n".join(_read(name) for name in ("theme.css", "board.css", "inspector.css", "rounds.css", "page.css"))
+    return "\n".join(read_static(name) for name in (*BOARD_STYLES, "page.css", "tour.css"))
 
 
 def theme_script() -> str:
     """Puts the visitor's choice of light or dark in place before anything is drawn."""
-    return _read("theme.js")
+    return read_static("theme.js")
 
 
 def plotly_folder() -> Path:
@@ -55,5 +76,6 @@ def plotly_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "package_data"
 
 
-def _read(name: str) -> str:
+def read_static(name: str) -> str:
+    """A file of the static folder."""
     return (STATIC / name).read_text(encoding="utf-8")

@@ -24,6 +24,8 @@ from lvspec_core.worker.process import Process
 FEED_SECONDS = 1 / 15
 READS_AT_ONCE = 2
 POLL_SECONDS = 0.05
+# a round of a large pair on a CPU takes this long at most; a race that has not heeded a stop by then hangs
+PATIENCE_SECONDS = 60
 
 
 class RaceWorker:
@@ -64,12 +66,14 @@ class RaceWorker:
     def _race(self, clip: VideoClip, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
         reply = self._racer.request("race", clip, settings)
         del clip
-        fed, told = 0.0, False
+        fed, told = 0.0, None
         try:
             while not reply.done:
-                if stop.is_set() and not told:
+                if stop.is_set() and told is None:
                     reply.stop()
-                    told = True
+                    told = time.monotonic()
+                if told is not None and time.monotonic() - told > PATIENCE_SECONDS:
+                    self._racer.kill()
                 records = reply.records(timeout=POLL_SECONDS)
                 if not records:
                     continue

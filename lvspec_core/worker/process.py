@@ -144,6 +144,12 @@ class Process:
             popen.kill()
             popen.wait()
 
+    def kill(self) -> None:
+        """Ends a child that does not listen any more; whoever waits for it is told."""
+        with self._lock:
+            if self._popen is not None:
+                self._popen.kill()
+
     def _listen(self, popen: subprocess.Popen) -> None:
         with suppress(EOFError, OSError, ValueError):
             while True:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 
 import av
+import httpx
 import numpy as np
 import pytest
+from conftest import SAMPLES
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -54,6 +56,27 @@ def test_a_closed_tab_ends_its_race(standin, visit):
     second.state("running", "finished")
     assert time.monotonic() - began < 5
     second.state("finished")
+
+
+def test_a_program_that_goes_away_ends_its_race(standin, visit):
+    """As a program that is killed would: the race is asked for, its events are read, the connection breaks."""
+    clip = next(SAMPLES.glob("*.mp4"))
+    with httpx.Client(base_url=standin.url, timeout=20) as client:
+        with clip.open("rb") as file:
+            path = client.post("gradio_api/upload", files={"files": file}).json()[0]
+        inputs = {"path": path, "meta": {"_type": "gradio.FileData"}}
+        asked = client.post("gradio_api/call/race", json={"data": [inputs, "endless", None, {}]}).json()
+        with client.stream("GET", f"gradio_api/call/race/{asked['event_id']}") as events:
+            for line in events.iter_lines():
+                if line.startswith("event: generating"):
+                    break
+    tab = visit(standin)
+    tab.sample(0)
+    began = time.monotonic()
+    tab.race()
+    tab.state("running", "finished")
+    assert time.monotonic() - began < 5
+    tab.state("finished")
 
 
 def test_a_crash_costs_one_race(standin, visit):

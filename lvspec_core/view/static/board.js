@@ -1,7 +1,7 @@
 // The board: takes what is new of a race from the component's value and draws it in place.
 
 const board = element.querySelector(".lv-board");
-const page = { race: newRace(null), state: "empty", message: "", place: 0, t: null, open: "lvspec", order: "" };
+const page = { race: newRace(null), state: "empty", message: "", place: 0, t: null, open: "lvspec", order: "", records: [], compare: null, charted: "" };
 const lanes = new Map();
 
 const headline = h("p", { class: "lv-headline" });
@@ -15,16 +15,28 @@ const chartNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Spee
 const drawSpeedup = buildChart(chartNode, props.plotly, speedupFigure);
 const roundsNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Tokens written per round" });
 const drawRounds = buildChart(roundsNode, props.plotly, roundsFigure);
+const costsNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Mean time of a round, split into drafting, verifying and overhead", "data-empty": "Each round’s time counts here." });
+const drawCosts = buildChart(costsNode, props.plotly, costsFigure);
+const relevanceNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Relevance of every token to the video", "data-empty": "The scores of the words appear here." });
+const drawRelevance = buildChart(relevanceNode, props.plotly, relevanceFigure);
 const charts = h("div", { class: "lv-charts" },
   h("section", { class: "lv-section" }, h("h3", {}, "Speedup against AR over own time"),
     h("p", { class: "lv-note" }, "Tokens a lane has at a moment of its own clock ÷ tokens AR has at that moment."), chartNode),
   h("section", { class: "lv-section" }, h("h3", {}, "What a round brings"),
-    h("p", { class: "lv-note" }, "A round is one pass of the target. AR’s rounds always write one token."), roundsNode));
+    h("p", { class: "lv-note" }, "A round is one pass of the target. AR’s rounds always write one token."), roundsNode),
+  h("section", { class: "lv-section" }, h("h3", {}, "How relevant each token is to the video"),
+    h("p", { class: "lv-note" }, "Tokens on or above the line are anchors and must match exactly; those below are fillers."), relevanceNode),
+  h("section", { class: "lv-section" }, h("h3", {}, "Where a round’s time goes"),
+    h("p", { class: "lv-note" }, "Overhead: the rules of acceptance and the caches, everything beside the two models."), costsNode));
 const table = h("table", { class: "lv-table" });
 const tableSection = h("section", { class: "lv-section lv-table-section", hidden: true }, h("h3", {}, "The race in numbers"), h("div", { class: "lv-scroll" }, table));
 const steps = buildSteps((moment) => replay.go(moment));
 replay.root.prepend(steps.button);
-board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), steps.root, lanesNode, charts, tableSection);
+const compare = buildCompare();
+const whatIf = buildWhatIf(props.plotly);
+const share = buildShare(props.share || null, () => ({ start: page.race.start, name: page.race.start.video.name, value: feedOf(page) }));
+const history = buildHistory(reopen);
+board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), steps.root, lanesNode, charts, compare.root, whatIf.root, tableSection, share.root, history.root);
 buildTips(board);
 const inspector = buildInspector(board, (name) => ({ race: page.race, lane: page.race.lanes.get(name) }));
 
@@ -59,7 +71,7 @@ const words = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 function say(now, figures) {
   const best = [...figures].filter(([name, each]) => name !== "ar" && each.decode).sort((one, other) => other[1].decode - one[1].decode)[0];
-  const title = best && METHODS[best[0]] ? METHODS[best[0]].title : "";
+  const title = best ? methodOf(best[0]).title : "";
   const prefill = prefillText();
   const lines = {
     empty: ["Pick a clip or drop a video, then press Race.", "The same video and question go to all lanes; each writes the answer its own way, on a clock of its own."],
@@ -126,7 +138,7 @@ const ROWS = [
 function drawTable(figures) {
   const names = [...figures.keys()];
   const ends = new Map(names.map((name) => [name, figures.get(name)]));
-  const head = h("tr", {}, h("td"), ...names.map((name) => h("th", { scope: "col", class: `lane-${METHODS[name] ? name : "other"}` }, (METHODS[name] || { title: name }).title)));
+  const head = h("tr", {}, h("td"), ...names.map((name) => h("th", { scope: "col", class: `lane-${Object.hasOwn(METHODS, name) ? name : "other"}` }, methodOf(name).title)));
   const rows = ROWS.map(([label, tip, value, best]) => {
     const cells = names.map((name) => String(name === "ar" && label.includes("speedup") ? "1.00×" : value(ends.get(name), name)));
     const numbers = cells.map((cell) => parseFloat(cell));
@@ -147,6 +159,13 @@ function drawCharts(over) {
   setAttribute(roundsNode, "data-empty", "Each round counts here.");
   if ((race.lanes.has("ar") && running) || chartNode.classList.contains("drawn")) drawSpeedup(race, page.t, pause);
   if (running || roundsNode.classList.contains("drawn")) drawRounds(race, page.t, pause * 2);
+  // these two are of the whole race: a replay leaves them alone
+  const now = [race.id, race.known, document.body.classList.contains("dark")].join();
+  if (now === page.charted) return;
+  page.charted = now;
+  if (running || costsNode.classList.contains("drawn")) drawCosts(race, null, pause * 2);
+  if (running || relevanceNode.classList.contains("drawn")) drawRelevance(race, null, pause * 2);
+  whatIf.redraw();
 }
 
 let scheduled = false;
@@ -162,7 +181,10 @@ function draw() {
   const race = page.race;
   const scale = { seconds: raceSeconds(race) || 1, tokens: raceTokens(race) };
   const figures = new Map();
+  for (const dom of lanes.values()) noteScroll(dom);
+  for (const dom of lanes.values()) holdRoom(dom, page.t !== null);
   for (const [name, dom] of lanes) figures.set(name, drawLane(dom, race, race.lanes.get(name) || laneOf(newRace(null), name), page.t, scale));
+  for (const dom of lanes.values()) settleScroll(dom);
   setAttribute(board, "data-state", now);
   toggle(board, "stale", Boolean(page.stale));
   document.documentElement.dataset.race = ["waiting", "prefill", "running"].includes(now) ? "on" : "off";
@@ -176,23 +198,54 @@ function draw() {
   steps.offer(race, over);
   steps.mark(lanes);
   inspector.refresh(race, [...lanes.values()].map((dom) => dom.text));
+  const whole = over && raceSeconds(race) > 0;
+  compare.draw(whole ? page.compare : null);
+  whatIf.draw(whole ? race : null);
+  share.draw(whole);
+}
+
+// The race on the board as one value, as a saved race would come from the server.
+function feedOf({ race, state, message, compare: compared, records }) {
+  return { race: race.id, at: 0, state, message, place: 0, records, compare: compared };
+}
+
+// A race of this tab once more; not while another one runs.
+function reopen(entry) {
+  if (document.documentElement.dataset.race === "on") return false;
+  receiveFeed({ race: entry.id, at: 0, message: "", place: 0, ...JSON.parse(entry.text) });
+  return true;
 }
 
 function receive(value) {
   if (!value) return;
-  const feed = JSON.parse(value[0]);
+  receiveFeed(JSON.parse(value[0]));
+}
+
+function receiveFeed(feed) {
   // what stands on the board stays until the new race has something to show
   if (feed.race !== page.race.id && feed.records.length) {
     page.race = newRace(feed.race);
-    page.t = null;
+    Object.assign(page, { t: null, records: [], compare: null });
   }
   page.state = feed.state;
   page.message = feed.message || "";
   page.place = feed.place || 0;
   page.stale = feed.race !== page.race.id && (page.state === "waiting" || page.state === "running");
-  if (feed.records.length) takeRecords(page.race, feed.at, feed.records);
+  if (feed.records.length) {
+    for (const record of feed.records.slice(Math.max(0, page.race.known - feed.at))) page.records.push(record);
+    takeRecords(page.race, feed.at, feed.records);
+  }
+  if (feed.race === page.race.id && feed.compare) page.compare = feed.compare;
+  remember(feed);
   page.stopped = feed.race === page.race.id && raceSeconds(page.race) > 0;
   schedule();
+}
+
+// Once a race is over it can be opened again; the text of a long one is made when the page has time for it.
+function remember(feed) {
+  if (!props.share || ["waiting", "running"].includes(feed.state) || feed.race !== page.race.id || !raceSeconds(page.race) || history.has(feed.race)) return;
+  const { race, state, message, compare: compared, records } = page;
+  (window.requestIdleCallback || setTimeout)(() => { if (!history.has(race.id)) history.add(historyEntry(race, state, compared, message, records)); });
 }
 
 // The page answers a click on Race at once; the server's first word follows.
@@ -203,6 +256,7 @@ window.lvspecStarting = () => {
   if (top > window.innerHeight * 0.55 || top < 0) board.scrollIntoView({ behavior: "smooth", block: "start" });
 };
 
+if (props.share) takeDrops();
 watch("value", () => receive(props.value));
 for (const root of [document.documentElement, document.body]) {
   new MutationObserver(schedule).observe(root, { attributes: true, attributeFilter: ["class"] });

@@ -27,7 +27,8 @@ function css(name) {
   return getComputedStyle(document.querySelector(".lv-board")).getPropertyValue(name).trim();
 }
 
-const titleOf = (lane) => (METHODS[lane.name] || { title: "other" }).title;
+// plotly reads some markup in labels, and a file may name a lane anything
+const titleOf = (lane) => (Object.hasOwn(METHODS, lane.name) ? METHODS[lane.name].title : "other");
 const colourOf = (lane) => css(`--lane-${lane.name}`) || css("--lv-muted");
 
 function baseLayout(narrow) {
@@ -98,23 +99,35 @@ function endLabels(drawn, highest) {
   });
 }
 
-// Draws at most every `pause` ms: the charts must not take from the lanes the cores that they need.
+// Draws at most every `pause` ms: the charts must not take from the lanes the cores that they need. A chart that is out of sight
+// waits until it comes into sight, and none takes more than a fifth of the time.
 function buildChart(node, url, figure) {
   let due = null;
   let lastDrawn = 0;
+  let cost = 0;
+  let inSight = true;
+  let asked = null;
+  new IntersectionObserver(([entry]) => {
+    inSight = entry.isIntersecting;
+    if (inSight && asked) asked();
+  }, { rootMargin: "300px" }).observe(node);
   async function draw(race, t) {
     await loadPlotly(url);
     const { traces, layout } = figure(race, t, node.clientWidth < 420);
+    const began = performance.now();
     await window.Plotly.react(node, traces, layout, { displayModeBar: false, responsive: true });
+    cost = performance.now() - began;
     setAttribute(node, "data-points", String(traces.reduce((sum, trace) => sum + trace.x.length, 0)));
     toggle(node, "drawn", true);
   }
   return (race, t, pause) => {
     clearTimeout(due);
-    const wait = Math.max(0, lastDrawn + pause - performance.now());
-    due = setTimeout(() => {
+    asked = () => {
+      asked = null;
       lastDrawn = performance.now();
       draw(race, t).catch((error) => console.error(error));
-    }, wait);
+    };
+    const wait = Math.max(0, lastDrawn + Math.max(pause, 4 * cost) - performance.now());
+    due = setTimeout(() => { if (inSight && asked) asked(); }, wait);
   };
 }

@@ -43,7 +43,7 @@ function sightRows(race, lane, frames, times) {
     if (!each.sight) return [];
     const [time, rows, columns] = each.sight.grid;
     const total = time * rows * columns;
-    const title = (METHODS[each.name] || { title: "other" }).title;
+    const title = methodOf(each.name).title;
     if (!each.sight.kept) return each === lane ? [h("p", { class: "lv-film-say" }, `${title}’s draft sees all ${total} tiles.`)] : [];
     const bits = bytesOf(each.sight.kept);
     const isKept = (token) => (bits[token >> 3] >> (7 - (token & 7))) & 1;

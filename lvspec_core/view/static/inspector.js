@@ -143,7 +143,7 @@ function buildInspector(board, find) {
 function cardNodes(facts, pinned, does) {
   const { lane, index, token } = facts;
   const classes = `lv-card-word tk k-${kindOf(token)} v-${token.verdict}${token.anchor ? " anchor" : ""}`;
-  const title = (METHODS[lane.name] || { title: "other" }).title;
+  const title = methodOf(lane.name).title;
   const head = h("header", { class: "lv-card-head" },
     h("span", { class: classes }, wordOf(token.text)),
     h("span", { class: "lv-card-where" }, `${title} · token ${index + 1} of ${lane.all.length}`),
@@ -151,7 +151,7 @@ function cardNodes(facts, pinned, does) {
     pinned ? h("button", { class: "lv-walk", type: "button", "aria-label": "Next word", onclick: () => does.walk(1) }, "›") : null,
     pinned ? h("button", { class: "lv-shut", type: "button", "aria-label": "Close", onclick: does.close }, "×") : h("span", { class: "lv-card-hint" }, "click to pin"));
   const story = h("div", { class: "lv-story" },
-    h("p", { class: "lv-why" }, ...sentenceOf(facts)), relevanceNode(facts), h("p", { class: "lv-card-small" }, placeText(facts)));
+    h("p", { class: "lv-why" }, ...sentenceOf(facts)), relevanceBar(facts), h("p", { class: "lv-card-small" }, placeText(facts)));
   const parts = [head, story, topsNode(facts)];
   return pinned ? [...parts, evidenceNode(facts)] : parts;
 }
@@ -165,7 +165,7 @@ function placeText({ lane, at, round, row, guess }) {
 }
 
 // The relevance of the word's place on a line from 0 to 1, with the threshold of the race.
-function relevanceNode({ race, token }) {
+function relevanceBar({ race, token }) {
   if (typeof token.relevance !== "number") return h("p", { class: "lv-card-small" }, "How much this place depends on the video was not scored.");
   const line = race.start?.threshold ?? null;
   const side = token.anchor ? "anchor: about the video" : "filler: not about the video";

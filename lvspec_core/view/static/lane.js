@@ -20,7 +20,7 @@ const FIGURES = [
 const DECODE_TIP = "Decoding speedup: AR's seconds per token ÷ this lane's, prefill left out. This is what papers report.";
 
 function buildLane(name, onPick) {
-  const method = METHODS[name] || { title: name, line: "" };
+  const method = methodOf(name);
   const dom = { name, chips: [], drawn: 0, differs: null, figures: {}, counts: {}, keys: {} };
   dom.big = h("span", { class: "lv-big" }, "–");
   dom.badge = h("span", { class: "lv-badge", tabindex: 0, hidden: true });
@@ -51,7 +51,7 @@ function buildLane(name, onPick) {
   dom.body = h("div", { class: "lv-body" },
     h("dl", { class: "lv-figures" }, ...figures), h("ul", { class: "lv-keys", "aria-label": "How the words got in" }, ...keys), dom.error, dom.text);
   dom.rounds = buildRounds(dom);
-  dom.root = h("article", { class: `lv-lane lane-${METHODS[name] ? name : "other"}`, "data-lane": name }, dom.head, dom.body);
+  dom.root = h("article", { class: `lv-lane lane-${Object.hasOwn(METHODS, name) ? name : "other"}`, "data-lane": name }, dom.head, dom.body);
   return dom;
 }
 
@@ -118,13 +118,32 @@ function drawTrack(dom, lane, t, scale) {
   setAttribute(dom.area, "d", `${line}L${x.toFixed(1)} 38Z`);
 }
 
+// Asked of all lanes before any is drawn, so that the page is laid out once, not once for each.
+function noteScroll(dom) {
+  dom.height = dom.text.offsetHeight;
+  dom.follow = dom.text.scrollHeight - dom.text.scrollTop - dom.text.clientHeight < 40;
+}
+
+// In a replay a text keeps the room that the whole text takes: nothing below it moves, and only the text is laid out again.
+function holdRoom(dom, on) {
+  // on a phone only one lane's text is open
+  if (dom.text.classList.contains("held") === on || (on && !dom.height)) return;
+  dom.text.style.height = on ? `${dom.height}px` : "";
+  toggle(dom.text, "held", on);
+}
+
+// While words come, the newest stays in sight; once all are there, reading starts at the top.
+function settleScroll(dom) {
+  if (dom.scroll === "end") dom.text.scrollTop = dom.text.scrollHeight;
+  if (dom.scroll === "top") dom.text.scrollTop = 0;
+  dom.scroll = null;
+}
+
 function drawText(dom, lane, t, figures) {
-  const follow = dom.text.scrollHeight - dom.text.scrollTop - dom.text.clientHeight < 40;
   dom.ghosts?.remove();
   dom.ghosts = null;
   if (figures.tokens < dom.drawn) {
-    dom.text.replaceChildren(...[].concat(...dom.chips.slice(0, figures.tokens)));
-    dom.chips.length = figures.tokens;
+    for (const pieces of dom.chips.splice(figures.tokens)) for (const piece of pieces) piece.remove();
     dom.drawn = figures.tokens;
     dom.differs = null;
   }
@@ -147,9 +166,8 @@ function drawText(dom, lane, t, figures) {
     dom.ghosts = h("span", { class: "lv-ghosts", "aria-hidden": "true" }, ...ghosts);
     dom.text.append(dom.ghosts);
   }
-  // while words come, the newest stays in sight; once all are there, reading starts at the top
-  if (follow && (grew || dom.ghosts)) dom.text.scrollTop = dom.text.scrollHeight;
-  if (figures.finish && t === null && dom.read !== lane) dom.text.scrollTop = 0;
+  if (dom.follow && (grew || dom.ghosts)) dom.scroll = "end";
+  if (figures.finish && t === null && dom.read !== lane) dom.scroll = "top";
   dom.read = figures.finish && t === null ? lane : null;
 }
 

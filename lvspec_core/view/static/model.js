@@ -8,6 +8,11 @@ const METHODS = {
   lvspec: { title: "LVSpec", line: "Only the words about the video must match" },
 };
 
+// A lane's title and line; a file may name lanes that nobody knows.
+function methodOf(name) {
+  return Object.hasOwn(METHODS, name) ? METHODS[name] : { title: name, line: "" };
+}
+
 // How a token entered a lane, as the five kinds of the key. Every token is of exactly one kind.
 const KINDS = ["anchor", "exact", "loose", "shifted", "own"];
 

@@ -68,7 +68,7 @@ function roundNode(lane, at, longest) {
 
 // The button that unfolds a lane, and the list, of which only what is read is built.
 function buildRounds(dom) {
-  const list = h("ol", { class: "lv-rounds-list", hidden: true, tabindex: 0, "aria-label": `Rounds of ${(METHODS[dom.name] || { title: dom.name }).title}` });
+  const list = h("ol", { class: "lv-rounds-list", hidden: true, tabindex: 0, "aria-label": `Rounds of ${methodOf(dom.name).title}` });
   const button = h("button", { class: "lv-fold", type: "button", "aria-expanded": "false", hidden: true }, "Show its rounds");
   const state = { lane: null, drawn: 0, limit: ROUNDS_AT_ONCE, count: 0, longest: 0 };
 

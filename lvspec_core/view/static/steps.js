@@ -44,7 +44,7 @@ function buildSteps(onMoment) {
   function draw() {
     const one = lane();
     const names = [...state.race.lanes.values()].filter((each) => each.rounds.length).map((each) => each.name);
-    picks.replaceChildren(...names.map((name) => h("button", { class: `lv-step-pick lane-${METHODS[name] ? name : "other"}`, type: "button", "aria-pressed": String(name === state.name), onclick: () => pick(name) }, (METHODS[name] || { title: name }).title)));
+    picks.replaceChildren(...names.map((name) => h("button", { class: `lv-step-pick lane-${Object.hasOwn(METHODS, name) ? name : "other"}`, type: "button", "aria-pressed": String(name === state.name), onclick: () => pick(name) }, methodOf(name).title)));
     setText(where, `Round ${state.at + 1} of ${one.rounds.length}`);
     before.disabled = state.at === 0;
     after.disabled = state.at === one.rounds.length - 1;

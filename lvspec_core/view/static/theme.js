@@ -2,7 +2,9 @@
 // Runs from the page's head, to be early, and from the title, which must not depend on which of the two comes first.
 (() => {
   if (window.lvspecTheme) return;
-  const wanted = localStorage.getItem("lvspec-theme");
+  // a page in a sandbox may not remember
+  const store = (() => { try { return window.localStorage; } catch { return null; } })();
+  const wanted = store && store.getItem("lvspec-theme");
   const dark = () => document.body.classList.contains("dark");
   const set = (on) => document.body.classList.toggle("dark", on);
   const apply = () => { if (wanted && dark() !== (wanted === "dark")) set(wanted === "dark"); };
@@ -20,7 +22,7 @@
     toggle: () => {
       observer.disconnect();
       set(!dark());
-      localStorage.setItem("lvspec-theme", dark() ? "dark" : "light");
+      if (store) store.setItem("lvspec-theme", dark() ? "dark" : "light");
     },
   };
 })();
