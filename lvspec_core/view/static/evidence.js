@@ -2,6 +2,10 @@
 
 const TILE = 12; // canvas pixels along the side of a tile
 
+const FAINT = 20; // of 255: below it a tile is not painted
+
+const pointsText = (share) => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
+
 function bytesOf(text) {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 }
@@ -19,17 +23,16 @@ function heatRow(race, lane, index, token, frames, times) {
   const waits = !race.end && !seen && !lane.end;
   if (!seen?.heat[index]) return h("p", { class: "lv-film-say" }, waits || (lane.end && !race.end) ? "Where the target looked is worked out when the race is over." : "Where the target looked was not recorded.");
   const heat = bytesOf(seen.heat[index]);
-  const most = Math.max(...heat);
-  const [time, height, width] = seen.grid;
-  const [rows, columns] = [height, width];
-  const say = most < 20 ? ["Where the target looked for ", said(token.text), ": nowhere more than for its other words."]
-    : ["Where the target looked for ", said(token.text), `: the warmest tile got ${((most / 255) * seen.peak * 100).toFixed(0)} points more of its attention than on average in this text.`];
+  const most = (Math.max(...heat) / 255) * seen.peak;
+  const [time, rows, columns] = seen.grid;
+  const say = Math.max(...heat) < FAINT ? ["Where the target looked for ", said(token.text), ": nowhere much more than for its other words."]
+    : ["Where the target looked for ", said(token.text), `: ${pointsText(most)} of its attention above this text’s average on the warmest tile.`];
   const paint = (pen, frame, scale) => {
     const from = sliceOf(frame, frames.length, time) * rows * columns;
     for (let cell = 0; cell < rows * columns; cell += 1) {
       const warm = heat[from + cell] / 255;
-      if (warm <= 0.02) continue;
-      pen.globalAlpha = 0.15 + 0.75 * Math.sqrt(warm);
+      if (heat[from + cell] < FAINT) continue;
+      pen.globalAlpha = 0.2 + 0.7 * Math.sqrt(warm);
       pen.fillRect((cell % columns) * scale, Math.floor(cell / columns) * scale, scale, scale);
     }
   };

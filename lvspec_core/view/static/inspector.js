@@ -167,7 +167,8 @@ function placeText({ lane, at, round, row, guess }) {
 // The relevance of the word's place on a line from 0 to 1, with the threshold of the race.
 function relevanceBar({ race, token }) {
   if (typeof token.relevance !== "number") return h("p", { class: "lv-card-small" }, "How much this place depends on the video was not scored.");
-  const line = race.start?.threshold ?? null;
+  const known = thresholdOf(race);
+  const line = known !== null && known >= 0 && known <= 1 ? known : null;
   const side = token.anchor ? "anchor: about the video" : "filler: not about the video";
   const text = `Relevance ${token.relevance.toFixed(2)}${line === null ? "" : `, threshold ${line.toFixed(2)}`} · ${side}`;
   const marks = [h("span", { class: `lv-rel-dot${token.anchor ? " anchor" : ""}`, style: `left:${token.relevance * 100}%` })];

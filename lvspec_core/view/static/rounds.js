@@ -85,6 +85,7 @@ function buildRounds(dom) {
     list.hidden = !open;
     setAttribute(button, "aria-expanded", String(open));
     setText(button, open ? "Hide its rounds" : "Show its rounds");
+    state.longest = open ? longestRound(state.lane) : 0;
     if (open) fill();
   });
   list.addEventListener("scroll", () => {
@@ -95,7 +96,7 @@ function buildRounds(dom) {
   dom.body.append(button, list);
   return (lane, t) => {
     if (lane !== state.lane) {
-      Object.assign(state, { lane, drawn: 0, limit: ROUNDS_AT_ONCE });
+      Object.assign(state, { lane, drawn: 0, limit: ROUNDS_AT_ONCE, longest: 0 });
       list.replaceChildren();
     }
     const count = roundsAt(lane, t);
@@ -103,7 +104,7 @@ function buildRounds(dom) {
     if (count === state.count && state.drawn) return;
     state.count = count;
     if (list.hidden) return;
-    state.longest = state.longest && state.drawn ? state.longest : longestRound(lane);
+    state.longest = state.longest || longestRound(lane);
     fill();
   };
 }

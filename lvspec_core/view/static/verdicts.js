@@ -88,7 +88,7 @@ const SENTENCES = {
     const { token, chance, rejected, drawn } = facts;
     const guessed = rejected.length ? ["The draft said ", ...listed(rejected.map((each) => each.text)), "; "] : [];
     const chose = [drawn ? "the target drew " : "the target preferred ", said(token.text), inBrackets(chance)];
-    return [...guessed, ...chose, ...whyNot(facts), "."];
+    return [...guessed, ...chose, ...(rejected.length ? [" and kept to it: ", ...whyNot(facts)] : []), "."];
   },
   bonus: ({ token, chance, round }) => {
     if (!round.proposed.length) return ["There was room for one word only; the target wrote ", said(token.text), inBrackets(chance), " by itself."];
@@ -110,17 +110,16 @@ function putBefore({ round, row, target }) {
   return false;
 }
 
-// Which rule kept the first rejected guess out.
+// Which rule kept the first rejected guess out, as a clause.
 function whyNot({ round, rejected, strict, target }) {
-  if (!rejected.length) return [];
   const first = rejected[0];
-  if (strict) return [", and only exact matches are kept"];
+  if (strict) return ["this method keeps exact matches only"];
   return {
-    anchor: [", and the word is about the video, so the target’s own stands"],
-    implausible: shareText(first.target) ? ["; it gave ", said(first.text), ` ${first.target >= 0.01 ? "only " : ""}${shareText(first.target)}, too little to keep it`] : ["; the guess was too improbable to be kept"],
-    sure: ["; it was too sure", inBrackets(target[0]?.[1]), " to let another word pass"],
-    window: [", and it did not agree with what the draft said next, so the guess was not kept"],
-  }[round.why] || [", so its own stands"];
+    anchor: ["a word about the video must match exactly"],
+    implausible: shareText(first.target) ? ["it gave ", said(first.text), ` ${first.target >= 0.01 ? "only " : ""}${shareText(first.target)}, too little to let it pass`] : [said(first.text), " was too improbable to let it pass"],
+    sure: ["it was too sure", inBrackets(target[0]?.[1]), " to let another word pass"],
+    window: ["it did not agree with what the draft said next"],
+  }[round.why] || ["the guess passed none of the loose rules"];
 }
 
 function listed(texts) {
@@ -142,5 +141,5 @@ function roundExplained(race, lane, at) {
   if (own.verdict === "bonus") return [...lead, " and added ", said(own.text), " of its own."];
   if (own.verdict !== "correction") return [...lead, ", and the text ended."];
   const guess = facts.rejected[0];
-  return [...lead, guess ? " and, instead of " : " and wrote ", ...(guess ? [said(guess.text), ", wrote "] : []), said(own.text), ...whyNot(facts), "."];
+  return [...lead, " and wrote ", said(own.text), ...(guess ? [" instead of ", said(guess.text), ": ", ...whyNot(facts)] : []), "."];
 }
