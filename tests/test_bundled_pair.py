@@ -48,11 +48,13 @@ def generate(model, prompt, tokens: int, **options) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.no_cover  # tracing every line of 25,000 forward passes takes minutes
+@pytest.mark.timeout(1200)
 def test_strict_methods_are_ar_and_ar_is_generate_over_a_hundred_held_out_clips(pair):
     different = []
     for number in range(CLIPS):
         clip = held_out_clip(number)
-        settings = RaceSettings(question=QUESTIONS[number % len(QUESTIONS)], methods=STRICT, max_new_tokens=64)
+        settings = RaceSettings(question=QUESTIONS[number % len(QUESTIONS)], methods=STRICT, max_new_tokens=48)
         lanes = {record.lane: record for record in run_race(pair, clip, settings) if isinstance(record, LaneEnd)}
         expected = generate(pair.target, pair.target.encode(clip, settings.question), settings.max_new_tokens)
         different += [(number, name) for name in STRICT if list(lanes[name].token_ids) != expected]

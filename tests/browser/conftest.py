@@ -93,6 +93,13 @@ def server(tmp_path_factory):
         yield running
 
 
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """A Gradio page with next to nothing on it: what any page costs on this machine."""
+    with serving(Path(__file__).parent / "bare_server.py", tmp_path_factory.mktemp("bare")) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def standin(tmp_path_factory):
     """The page with a stand-in for the models; the question says how the race goes (tests/fake_race.py)."""
@@ -117,7 +124,7 @@ class Visit:
     def __init__(self, chromium, url: str, viewport: dict, theme: str) -> None:
         self.context = chromium.new_context(viewport=viewport, color_scheme=theme, has_touch=viewport == PHONE, accept_downloads=True)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(60_000)
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -133,7 +140,7 @@ class Visit:
     def hosts(self) -> set[str]:
         return {urlsplit(url).netloc for url in self.requests if url.startswith(("http", "ws"))}
 
-    def state(self, *names: str, timeout: float = 30) -> str:
+    def state(self, *names: str, timeout: float = 90) -> str:
         """Waits until the board is in one of these states; returns which."""
         selector = ", ".join(f".lv-board[data-state={name}]" for name in names)
         self.page.wait_for_selector(selector, timeout=timeout * 1000)

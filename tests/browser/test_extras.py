@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from lvspec_core.records import load_race, to_dict
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WITHOUT_DELETED = """(node) => {

@@ -9,7 +9,7 @@ from test_extras import open_file
 from lvspec_core.records import save_race
 from lvspec_core.settings import RaceSettings
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 # how long the page is busy for an action: its script, and script and layout of the frame that shows it; waiting for a frame is no work
 BUSY = """(act) => new Promise((done) => {

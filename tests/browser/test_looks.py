@@ -10,7 +10,7 @@ from fake_race import recorded
 
 from lvspec_core.records import to_dict
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 PHONE = {"width": 360, "height": 740}
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 HERE = Path(__file__).resolve().parent
 CLIP = HERE.parents[1] / "assets" / "samples" / "shapes-4-2-moving.mp4"
@@ -20,11 +20,13 @@ WATCH = (HERE / "watch.js").read_text(encoding="utf-8")
 READ_LANE = (HERE / "read_lane.js").read_text(encoding="utf-8")
 
 
-def test_the_server_is_up_and_the_page_usable_soon(server, visit):
+def test_the_server_is_up_and_the_page_usable_soon(server, bare, visit):
     assert server.seconds < 20
     # the best of three visits: what the page needs, whatever else the machine is doing
-    tab = min((visit(server) for _ in range(3)), key=lambda one: one.seconds)
-    assert tab.seconds < 3
+    tabs = [(visit(server), visit(bare)) for _ in range(3)]
+    tab = min((tab for tab, _ in tabs), key=lambda one: one.seconds)
+    # a slow machine needs long for Gradio alone; the page's own share is then measured by that
+    assert tab.seconds < max(3, 2.5 * min(plain.seconds for _, plain in tabs))
     assert tab.page.locator(".lv-samples button").count() >= 8
     assert tab.page.input_value("#question textarea") == "Describe the video in detail."
     assert tab.page.locator("#methods input:checked").count() == 4
@@ -67,7 +69,7 @@ def test_an_uploaded_clip_races_in_four_lanes(server, visit):
     if lanes["lvspec"]["badge"] != "identical to AR":
         place = int(re.fullmatch(r"leaves AR at token (\d+)", lanes["lvspec"]["badge"])[1])
         assert page.get_attribute(".lv-lane[data-lane=lvspec] .leaves", "data-index") == str(place - 1)
-    assert page.locator(".lv-table tbody tr").count() == 15
+    assert page.locator(".lv-table-section tbody tr").count() == 15
 
 
 def test_first_token_within_two_seconds(server, visit):

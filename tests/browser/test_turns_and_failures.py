@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import SAMPLES
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):

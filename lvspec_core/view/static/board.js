@@ -168,11 +168,21 @@ function drawCharts(over) {
   whatIf.redraw();
 }
 
+// A race in progress may be drawn a third of the time at most: however long its text grows, a click on Stop is heard at once.
 let scheduled = false;
+let rest = 0;
 function schedule() {
   if (scheduled) return;
   scheduled = true;
-  requestAnimationFrame(() => { scheduled = false; draw(); });
+  if (rest > 16 && page.state === "running") setTimeout(() => requestAnimationFrame(drawNow), rest);
+  else requestAnimationFrame(drawNow);
+}
+
+function drawNow() {
+  scheduled = false;
+  const began = performance.now();
+  draw();
+  rest = phase() === "running" ? 2 * (performance.now() - began) : 0;
 }
 
 function draw() {
@@ -238,7 +248,9 @@ function receiveFeed(feed) {
   if (feed.race === page.race.id && feed.compare) page.compare = feed.compare;
   remember(feed);
   page.stopped = feed.race === page.race.id && raceSeconds(page.race) > 0;
-  schedule();
+  // a phase is seen even if it is over before the next frame
+  if (phase() === board.dataset.state) schedule();
+  else drawNow();
 }
 
 // Once a race is over it can be opened again; the text of a long one is made when the page has time for it.
