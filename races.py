@@ -16,7 +16,8 @@ import spaces
 
 from lvspec_core import view
 from lvspec_core.errors import UserError, VideoError
-from lvspec_core.records import Record, load_race, race_summary, save_race, to_dict
+from lvspec_core.race_files import load_race, save_race
+from lvspec_core.records import Record, race_summary, to_dict
 from lvspec_core.registry import pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, METHODS, RaceSettings
 from lvspec_core.turns import Turns

@@ -12,7 +12,7 @@ from lvspec_core.details import Seen
 from lvspec_core.drafting import Drafter
 from lvspec_core.families.stream import Stream
 from lvspec_core.trees import accepted_first, tree_of
-from lvspec_core.verification import LooseVerifier, StrictVerifier
+from lvspec_core.verifiers import LooseVerifier, StrictVerifier
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from lvspec_core.relevance import Annotator
 from lvspec_core.sampling import Sampler
 from lvspec_core.settings import METHODS as NAMES
 from lvspec_core.settings import RaceSettings
-from lvspec_core.verification import LooseVerifier, Rules, StrictVerifier
+from lvspec_core.verification import Rules
+from lvspec_core.verifiers import LooseVerifier, StrictVerifier
 from lvspec_core.video import VideoClip
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ from conftest import PHONE
 from fake_race import recorded
 from playwright.sync_api import expect
 
-from lvspec_core.records import load_race, to_dict
+from lvspec_core.race_files import load_race
+from lvspec_core.records import to_dict
 
 pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).resolve().parent

@@ -6,7 +6,7 @@ import pytest
 from fake_race import recorded
 from test_extras import open_file
 
-from lvspec_core.records import save_race
+from lvspec_core.race_files import save_race
 from lvspec_core.settings import RaceSettings
 
 pytestmark = pytest.mark.timeout(300)
