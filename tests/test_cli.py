@@ -84,15 +84,8 @@ def test_the_settings_reach_the_race(run):
     assert status == 0
     summary = json.loads(out)
     assert summary["pair"] == "p"
-told = {"pair": "p", "question": "fast ?", "methods": ["ar", "lvspec"], "proposal": "static_tree", "details": True}
-    assert summary["settings"] == {**told, **numbers}
-        "pair": "p",
-        "question": "fast ?",
-        "methods": ["ar", "lvspec"],
-        "proposal": "static_tree",
-        "details": True,
-        **numbers,
-    }
+    words = {"pair": "p", "question": "fast ?", "methods": ["ar", "lvspec"], "proposal": "static_tree", "details": True}
+    assert summary["settings"] == {**words, **numbers}
     assert list(summary["lanes"]) == ["ar", "lvspec"]
 
 
