@@ -1,7 +1,6 @@
 // The evidence for a pinned word: the sampled frames with where the target looked, and what each draft was allowed to see.
 
-const TILE = 12; // canvas pixels along the side of a tile
-
+const TILE = 36; // canvas pixels along the side of a tile, where there are few
 const FAINT = 20; // of 255: below it a tile is not painted
 
 const pointsText = (share) => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
@@ -20,8 +19,7 @@ function evidenceNode({ race, lane, index, token }) {
 
 function heatRow(race, lane, index, token, frames, times) {
   const seen = lane.evidence;
-  const waits = !race.end && !seen && !lane.end;
-  if (!seen?.heat[index]) return h("p", { class: "lv-film-say" }, waits || (lane.end && !race.end) ? "Where the target looked is worked out when the race is over." : "Where the target looked was not recorded.");
+  if (!seen?.heat[index]) return h("p", { class: "lv-film-say" }, race.end ? "Where the target looked was not recorded." : "Where the target looked is worked out when the race is over.");
   const heat = bytesOf(seen.heat[index]);
   const most = (Math.max(...heat) / 255) * seen.peak;
   const [time, rows, columns] = seen.grid;

@@ -112,8 +112,9 @@ function buildInspector(board, find) {
   });
   board.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity }[event.key];
+    const beside = card.contains(event.target) && !event.target.closest(".lv-film");
     if (event.key === "Escape" && state.chip) close();
-    else if (!chipOf(event) || event.ctrlKey || event.altKey || event.metaKey) return;
+    else if ((!chipOf(event) && !(beside && step)) || event.ctrlKey || event.altKey || event.metaKey) return;
     else if (step) walk(step);
     else if (event.key !== "Enter" && event.key !== " ") return;
     else if (state.pinned) card.querySelector("button")?.focus();
@@ -170,7 +171,9 @@ function relevanceBar({ race, token }) {
   const known = thresholdOf(race);
   const line = known !== null && known >= 0 && known <= 1 ? known : null;
   const side = token.anchor ? "anchor: about the video" : "filler: not about the video";
-  const text = `Relevance ${token.relevance.toFixed(2)}${line === null ? "" : `, threshold ${line.toFixed(2)}`} · ${side}`;
+  // as many digits as tell the two apart
+  const places = [2, 3, 4].find((count) => line === null || token.relevance.toFixed(count) !== line.toFixed(count)) || 4;
+  const text = `Relevance ${token.relevance.toFixed(places)}${line === null ? "" : `, threshold ${line.toFixed(places)}`} · ${side}`;
   const marks = [h("span", { class: `lv-rel-dot${token.anchor ? " anchor" : ""}`, style: `left:${token.relevance * 100}%` })];
   if (line !== null) marks.push(h("span", { class: "lv-rel-line", style: `left:${line * 100}%` }), h("span", { class: "lv-rel-over", style: `left:${line * 100}%` }));
   return h("div", { class: "lv-rel" }, h("div", { class: "lv-rel-axis", "aria-hidden": "true" }, ...marks), h("p", { class: "lv-card-small" }, text));

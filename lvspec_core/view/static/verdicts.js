@@ -55,7 +55,7 @@ function isStrict(race, lane) {
 // The word as it may be quoted in a sentence.
 const wordOf = (text) => text.trim() || "the end of the text";
 const said = (text) => h("i", { class: "lv-said" }, wordOf(text));
-const shareText = (chance) => (chance === null || chance === undefined ? "" : chance > 0 && chance < 0.01 ? "less than 1 %" : `${Math.round(chance * 100)} %`);
+const shareText = (chance) => (chance === null || chance === undefined ? "" : chance > 0 && chance < 0.01 ? "less than 1\u00a0%" : `${Math.round(chance * 100)}\u00a0%`);
 const inBrackets = (chance) => (shareText(chance) ? ` (${shareText(chance)})` : "");
 
 // verdict -> the sentence, as pieces of text and quoted words
@@ -70,7 +70,7 @@ const SENTENCES = {
     const begin = drawn
       ? ["The draft drew ", said(token.text), inBrackets(facts.draftChance), " and the target, which gives it ", shareText(chance) || "its own chance", ", let it pass"]
       : ["Draft and target both said ", said(token.text), shareText(chance) ? ` (the target with ${shareText(chance)})` : ""];
-    return [...begin, token.anchor && !strict ? "; the word is about the video, so nothing else would have been kept." : ", so it was kept."];
+    return [...begin, token.anchor && !strict ? "; its place counts as about the video, so nothing else would have been kept." : ", so it was kept."];
   },
   loose: ({ token, chance, target, drawn }) => {
     const other = drawn ? ["the target drew another word"] : target.length ? ["the target preferred ", said(target[0][0]), inBrackets(target[0][1])] : ["the target preferred another word"];
