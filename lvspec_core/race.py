@@ -69,11 +69,12 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
             flushed = time.perf_counter()
     for name in settings.methods:
         yield lane_end(tallies[name], tallies.get("ar"))
+    wall = time.perf_counter() - began
     if settings.details and prefilling.prompt and not stopped:
         texts = {name: tally.token_ids for name, tally in tallies.items() if tally.finished}
         yield from gather(pair, prefilling.prompt.grid, prefilling.last, texts, prefilling.target_before, should_stop)
     unfinished = any(tally.finish == "stopped" for tally in tallies.values())
-    yield End("stopped" if unfinished else "finished", time.perf_counter() - began)
+    yield End("stopped" if unfinished else "finished", wall)
 
 
 def start_of(pair: Pair, clip: VideoClip, settings: RaceSettings) -> Start:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import io
 import math
 from typing import Any
+
+from PIL import Image
 
 from lvspec_core.typed_json import short
 
@@ -14,6 +17,7 @@ REASONS = ("", "anchor", "implausible", "sure", "window")
 TOP = 5  # choices of a model that a record lists per position
 THUMBNAIL = "data:image/jpeg;base64,"
 THUMBNAIL_BYTES = 256 * 2**10  # of all thumbnails, as they stand in the record
+THUMBNAIL_SIDE = 1024  # pixels: a small file can hold a picture that would fill a browser's memory
 MAX_FRAMES = 128
 MAX_VIDEO_TOKENS = 2**20
 MAX_CELLS = 4096
@@ -45,8 +49,8 @@ def _start(start: Any) -> str | None:
     if len(start.thumbnails) > MAX_FRAMES or sum(map(len, start.thumbnails)) > THUMBNAIL_BYTES:
         return "Its thumbnails are too large."
     # only pictures that hold nothing but pixels, and nothing that a browser would fetch
-    if not all(each.startswith(THUMBNAIL) and _decoded(each.removeprefix(THUMBNAIL)) is not None for each in start.thumbnails):
-        return "A thumbnail is not a JPEG picture."
+    if not all(each.startswith(THUMBNAIL) and _is_small_picture(_decoded(each.removeprefix(THUMBNAIL))) for each in start.thumbnails):
+        return "A thumbnail is not a small JPEG picture."
     return None
 
 
@@ -122,6 +126,15 @@ def _is_tree(record: Any) -> bool:
 
 def _is_grid(grid: tuple[int, int, int], most: int) -> bool:
     return all(0 < side <= most for side in grid) and math.prod(grid) <= most
+
+
+def _is_small_picture(data: bytes | None) -> bool:
+    """Whether these are a JPEG's bytes, by its header: nothing is decoded."""
+    try:
+        with Image.open(io.BytesIO(data or b""), formats=("JPEG",)) as picture:
+            return max(picture.size) <= THUMBNAIL_SIDE
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return False
 
 
 def _decoded(text: str) -> bytes | None:

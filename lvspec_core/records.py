@@ -157,7 +157,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class End:
-    """Last record of a race. ``finish``: "finished" or "stopped"."""
+    """Last record of a race. ``finish``: "finished" or "stopped"; ``wall_seconds``: until the lanes were done, before any evidence."""
 
     finish: str
     wall_seconds: float

@@ -186,8 +186,8 @@ function topsNode(facts) {
   return h("div", { class: "lv-tops" }, topNode("Draft’s top five", draft, facts, none), topNode("Target’s top five", target, facts, ""));
 }
 
-function topNode(title, top, { token }, none) {
-  const rows = top.map(([text, chance]) => h("li", { class: text === token.text ? "this" : null },
+function topNode(title, top, { spelled }, none) {
+  const rows = top.map(([text, chance]) => h("li", { class: text === spelled ? "this" : null },
     h("span", { class: "lv-top-word" }, text.trim() || (text ? "␣" : "end")), h("span", { class: "lv-top-bar", "aria-hidden": "true" }, h("span", { style: `width:${Math.max(1, chance * 100)}%` })),
     h("span", { class: "lv-top-share" }, chance < 0.001 ? "<0.1 %" : `${(chance * 100).toFixed(chance < 0.1 ? 1 : 0)} %`)));
   return h("section", { class: "lv-top" }, h("h4", {}, title), rows.length ? h("ol", {}, ...rows) : h("p", { class: "lv-card-small" }, none));

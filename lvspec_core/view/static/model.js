@@ -33,6 +33,8 @@ function laneOf(race, name) {
   return race.lanes.get(name);
 }
 
+const lanesOf = (race, record) => record.lanes.flatMap((name) => race.lanes.get(name) || []);
+
 function last(list, otherwise) {
   return list.length ? list[list.length - 1] : otherwise;
 }
@@ -46,8 +48,8 @@ function takeRecords(race, at, records) {
       for (const method of record.settings.methods) laneOf(race, method);
     } else if (record.type === "prefill") {
       race.prefill.push(record);
-      if (record.grid) for (const name of record.lanes) laneOf(race, name).sight = { grid: record.grid, kept: record.kept };
-    } else if (record.type === "evidence") for (const name of record.lanes) laneOf(race, name).evidence = record;
+      if (record.grid) for (const lane of lanesOf(race, record)) lane.sight = { grid: record.grid, kept: record.kept };
+    } else if (record.type === "evidence") for (const lane of lanesOf(race, record)) lane.evidence = record;
     else if (record.type === "round") takeRound(laneOf(race, record.lane), record);
     else if (record.type === "lane") laneOf(race, record.lane).end = record;
     else if (record.type === "end") race.end = record;

@@ -9,11 +9,14 @@ function tokenFacts(race, lane, index) {
   const target = round.target_top?.[row] || [];
   const guess = row < round.accepted ? round.proposed[row] : null;
   const [draftChance, targetChance] = guess ? round.chances?.[row] || [] : [];
+  // as the models' lists spell it: there a text's first word has its space
+  const first = index ? null : target.find(([text]) => text.trim() === token.text.trim());
+  const spelled = guess ? guess[1] : first ? first[0] : token.text;
   return {
-    race, lane, index, at, round, row, token, target, guess,
+    race, lane, index, at, round, row, token, target, guess, spelled,
     draft: round.draft_top?.[row] || [],
-    draftChance: draftChance ?? chanceOf(round.draft_top?.[row], token.text),
-    chance: targetChance ?? chanceOf(target, token.text),
+    draftChance: draftChance ?? chanceOf(round.draft_top?.[row], spelled),
+    chance: targetChance ?? chanceOf(target, spelled),
     rejected: guess ? [] : rejectedAt(round, row),
     strict: isStrict(race, lane),
     drawn: (race.start?.settings.temperature || 0) > 0,
@@ -60,8 +63,8 @@ const inBrackets = (chance) => (shareText(chance) ? ` (${shareText(chance)})` : 
 
 // verdict -> the sentence, as pieces of text and quoted words
 const SENTENCES = {
-  ar: ({ token, chance, target, drawn }) => {
-    const next = target.find(([text]) => text !== token.text);
+  ar: ({ token, spelled, chance, target, drawn }) => {
+    const next = target.find(([text]) => text !== spelled);
     const beside = next && chance !== null ? ["; ", drawn ? "among the others was " : "next best was ", said(next[0]), inBrackets(next[1])] : [];
     return ["The target wrote ", said(token.text), inBrackets(chance), " by itself", ...beside, "."];
   },
