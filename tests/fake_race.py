@@ -62,7 +62,7 @@ def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool])
         yield lane.step()
     del ballast
     for lane in lanes.values():
-        yield lane.end(lanes.get("ar"), stopped=should_stop())
+        yield lane.end(lanes.get("ar"), stopped=should_stop(), drawn=settings.temperature > 0)
     if settings.details and not should_stop():
         yield from (evidence_record(lane) for lane in lanes.values())
     yield End("stopped" if should_stop() else "finished", 1.0)
@@ -167,7 +167,7 @@ class Lane:
         anchor = WORDS[place] in ("two", "small", "red", "circles", "left", "dark")
         return Token(place, " " + WORDS[place], verdict, 0.9 if anchor else 0.1, anchor)
 
-    def end(self, ar: Lane | None, stopped: bool) -> LaneEnd:
+    def end(self, ar: Lane | None, stopped: bool, drawn: bool = False) -> LaneEnd:
         tokens = len(self.tokens)
         pace = self.seconds / tokens if tokens else 0.0
         gain = round(ar.seconds / len(ar.tokens) / pace, 3) if ar and ar.tokens and tokens and not stopped else None
@@ -192,6 +192,7 @@ class Lane:
             anchors=sum(bool(token.anchor) for token in self.tokens),
             fillers=sum(token.anchor is False for token in self.tokens),
             verdicts={verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
+            same_distribution=True if drawn and self.name != "lvspec" else None,
         )
 
 

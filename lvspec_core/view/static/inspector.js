@@ -4,7 +4,7 @@ function buildInspector(board, find) {
   const card = h("aside", { class: "lv-card", "aria-label": "About this word", hidden: true });
   const spoken = h("p", { class: "lv-unseen", role: "status" });
   board.append(card, spoken);
-  const state = { chip: null, race: null, name: "", index: -1, pinned: false, evidence: null, scrolled: null };
+  const state = { chip: null, race: null, name: "", index: -1, pinned: false, evidence: null, scrolled: null, closing: null };
   const phone = window.matchMedia("(max-width: 720px)");
   const chipOf = (event) => event.target.closest?.(".lv-lane .tk[data-index]");
 
@@ -37,31 +37,32 @@ function buildInspector(board, find) {
   function dock(chip) {
     card.style.left = card.style.top = "";
     const word = chip.getBoundingClientRect();
-    if (!phone.matches) {
-      if (!card.dataset.side) card.dataset.side = word.bottom > window.innerHeight - card.offsetHeight - 8 && word.top > card.offsetHeight ? "top" : "bottom";
-      return;
-    }
-    card.dataset.side = "bottom";
+    const high = word.bottom <= window.innerHeight - card.offsetHeight - 8 || word.top <= card.offsetHeight;
+    if (phone.matches || !card.dataset.side) card.dataset.side = phone.matches || high ? "bottom" : "top";
+    // the end of the page can be scrolled out from under the card
+    document.body.style.paddingBottom = card.dataset.side === "bottom" ? `${card.offsetHeight}px` : "";
     const hidden = word.bottom + 12 - (window.innerHeight - card.offsetHeight);
-    if (hidden > 0) {
-      state.scrolled = state.scrolled || { from: window.scrollY };
-      window.scrollBy(0, hidden);
-      state.scrolled.to = window.scrollY;
-    }
+    if (!phone.matches || hidden <= 0) return;
+    state.scrolled = state.scrolled || { from: window.scrollY };
+    window.scrollBy(0, hidden);
+    state.scrolled.to = window.scrollY;
   }
   function release() {
     if (state.chip) toggle(state.chip, "picked", false);
     state.chip = null;
   }
   function close() {
-    const chip = state.chip;
+    const { chip, pinned, scrolled } = state;
     release();
+    // the word gets the focus back, and that opens nothing
+    Object.assign(state, { pinned: false, index: -1, race: null, scrolled: null, closing: chip });
+    if (pinned) chip?.focus({ preventScroll: true });
+    state.closing = null;
     card.hidden = true;
     card.removeAttribute("data-side");
+    document.body.style.paddingBottom = "";
     // where the page was moved for the sheet and not since, it goes back
-    if (state.pinned && state.scrolled && Math.abs(window.scrollY - state.scrolled.to) < 2) window.scrollTo(0, state.scrolled.from);
-    if (card.contains(document.activeElement) || state.pinned) chip?.focus?.({ preventScroll: true });
-    Object.assign(state, { pinned: false, index: -1, race: null, scrolled: null });
+    if (scrolled && Math.abs(window.scrollY - scrolled.to) < 2) window.scrollTo(0, scrolled.from);
   }
   // The one word of each text that the Tab key stops at; it reads as a button, the others as text.
   function stopAt(chip) {
@@ -99,7 +100,7 @@ function buildInspector(board, find) {
   board.addEventListener("pointerleave", () => { if (!state.pinned && state.chip) close(); });
   board.addEventListener("focusin", (event) => {
     const chip = chipOf(event);
-    if (chip && chip !== state.chip) open(chip, state.pinned);
+    if (chip && chip !== state.chip && chip !== state.closing) open(chip, state.pinned);
   });
   board.addEventListener("focusout", (event) => { if (!state.pinned && event.target === state.chip) close(); });
   board.addEventListener("click", (event) => {
