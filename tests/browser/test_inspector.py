@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from conftest import DESKTOP, PHONE
+from conftest import DESKTOP, PHONE, Visit
 from fake_race import recorded
 from playwright.sync_api import expect
 from test_access import serious
@@ -36,16 +36,33 @@ def race_file(tmp_path_factory):
     return save_race(records, tmp_path_factory.mktemp("races") / "details.jsonl")
 
 
+@pytest.fixture(scope="module")
+def opened(chromium, standin, race_file):
+    """One tab with the race, for all that leaves it as it was."""
+    tab = Visit(chromium, standin.url, DESKTOP, "light")
+    open_file(tab, race_file)
+    tab.page.wait_for_timeout(500)
+    yield tab
+    errors = list(tab.errors)
+    tab.close()
+    assert errors == []
+
+
+@pytest.fixture
+def tab(opened):
+    yield opened
+    opened.page.keyboard.press("Escape")
+    opened.page.mouse.move(5, 5)
+    opened.page.evaluate("document.activeElement.blur()")
+
+
 def words(page, lane: str = "lvspec"):
     page.locator(f".lv-lane[data-lane={lane}] .lv-text").scroll_into_view_if_needed()
     return page.locator(f".lv-lane[data-lane={lane}] .lv-text .tk")
 
 
-def test_a_word_explains_itself_where_it_stands(standin, visit, race_file):
-    tab = visit(standin)
+def test_a_word_explains_itself_where_it_stands(tab):
     page = tab.page
-    open_file(tab, race_file)
-    page.wait_for_timeout(500)
     card = page.locator(".lv-card")
     chips = words(page)
     before = page.evaluate(PLACES)
@@ -76,10 +93,8 @@ def test_a_word_explains_itself_where_it_stands(standin, visit, race_file):
     assert page.evaluate(PLACES) == before
 
 
-def test_a_pinned_word_shows_where_the_target_looked_and_what_the_drafts_see(standin, visit, race_file):
-    tab = visit(standin)
+def test_a_pinned_word_shows_where_the_target_looked_and_what_the_drafts_see(tab):
     page = tab.page
-    open_file(tab, race_file)
     words(page).nth(6).click()
     rows = page.locator(".lv-film-row")
     says = [re.sub(r"\s", " ", text) for text in rows.locator("p").all_inner_texts()]
@@ -102,17 +117,16 @@ def test_a_pinned_word_shows_where_the_target_looked_and_what_the_drafts_see(sta
     expect(page.locator(".lv-card")).to_be_hidden()
 
 
-def test_the_arrow_keys_walk_from_word_to_word(standin, visit, race_file):
-    tab = visit(standin)
+def test_the_arrow_keys_walk_from_word_to_word(tab):
     page = tab.page
-    open_file(tab, race_file)
     focused = "document.activeElement.dataset.index"
-    chips = words(page)
-    assert page.locator(f"{LANE} .lv-text [tabindex='0']").count() == 1, "the Tab key stops at one word of a text"
-    chips.nth(0).focus()
+    words(page)
+    stop = page.locator(f"{LANE} .lv-text [tabindex='0']")
+    assert stop.count() == 1, "the Tab key stops at one word of a text"
+    stop.focus()
     card = page.locator(".lv-card")
     expect(card).to_be_visible()
-    for key, place in (("ArrowRight", 1), ("ArrowRight", 2), ("ArrowLeft", 1), ("End", 39), ("ArrowRight", 39), ("Home", 0)):
+    for key, place in (("End", 39), ("ArrowRight", 39), ("Home", 0), ("ArrowRight", 1), ("ArrowLeft", 0)):
         page.keyboard.press(key)
         assert page.evaluate(focused) == str(place), key
         expect(card.locator(".lv-card-where")).to_have_text(f"LVSpec · token {place + 1} of 40")
@@ -152,10 +166,8 @@ def test_on_a_phone_the_card_is_a_sheet_below_the_word(standin, visit, race_file
     assert page.evaluate("scrollY") == before
 
 
-def test_a_lane_unfolds_into_its_rounds(standin, visit, race_file):
-    tab = visit(standin)
+def test_a_lane_unfolds_into_its_rounds(tab):
     page = tab.page
-    open_file(tab, race_file)
     lane = page.locator(LANE)
     fold = lane.locator(".lv-fold")
     fold.click()
@@ -173,12 +185,11 @@ def test_a_lane_unfolds_into_its_rounds(standin, visit, race_file):
     expect(long).to_have_count(40)
     fold.click()
     expect(rounds.first).to_be_hidden()
+    page.locator(".lv-lane[data-lane=ar] .lv-fold").click()
 
 
-def test_a_lecture_goes_round_by_round(standin, visit, race_file):
-    tab = visit(standin)
+def test_a_lecture_goes_round_by_round(tab):
     page = tab.page
-    open_file(tab, race_file)
     page.get_by_role("button", name="Step", exact=True).click()
     step = page.locator(".lv-step")
     where, say = step.locator(".lv-step-where"), step.locator(".lv-step-say")

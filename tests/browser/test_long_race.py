@@ -28,6 +28,14 @@ ACTIONS = {
     "rest on a word": """(turn) => {
       const word = document.querySelectorAll('.lv-lane[data-lane=ar] .lv-text .tk')[300 + turn];
       word.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, pointerType: 'mouse' })); }""",
+    "pin a word": """(turn) => document.querySelectorAll('.lv-lane[data-lane=lvspec] .lv-text .tk')[500 + turn].click()""",
+    "walk to the next word": """() => document.activeElement.dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true, cancelable: true }))""",
+    "let go of it": "() => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }))",
+    "unfold a lane": "() => document.querySelector('.lv-lane[data-lane=ar] .lv-fold').click()",
+    "step": """(turn) => {
+      if (document.querySelector('.lv-step').hidden) document.querySelector('.lv-step-in').click();
+      else document.querySelector('.lv-step-buttons button:nth-child(2)').click(); }""",
     "only differences": "(turn) => document.querySelector('.lv-compare input').click()",
     "set the draft length": """(turn) => {
       const slider = document.querySelector('.lv-whatif .lv-range');
@@ -40,7 +48,7 @@ ACTIONS = {
 
 @pytest.fixture(scope="module")
 def long_race(tmp_path_factory):
-    records = recorded(RaceSettings(question="fast", max_new_tokens=1000))
+    records = recorded(RaceSettings(question="fast", max_new_tokens=1000, details=True))
     return save_race(records, tmp_path_factory.mktemp("long") / "long.jsonl")
 
 
