@@ -6,6 +6,7 @@ import base64
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from lvspec_core.evidence import MOST_CELLS, VideoHeat, evidence_of, heat_grid, 
 from lvspec_core.race import run_race
 from lvspec_core.records import End, Evidence, LaneEnd
 from lvspec_core.settings import RaceSettings
-from lvspec_core.shapes.heat import Look, choose, judge, shown
+from lvspec_core.shapes.heat import Look, choose, judge, markdown, shown
 from lvspec_core.shapes.scene import Thing
 
 SETTINGS = RaceSettings(question="Describe the video.", draft_length=4, max_new_tokens=12, frames=4, details=True)
@@ -125,6 +126,15 @@ def test_the_tiles_that_show_a_thing_follow_it():
     assert moving.sum(axis=(1, 2)) == pytest.approx([1, 1])
     assert moving[0, 2, 1] > moving[1, 2, 1]
     assert moving[1, 2, 2] > moving[0, 2, 2]
+
+
+def test_the_methods_page_states_what_was_measured():
+    root = Path(__file__).resolve().parents[1]
+    entry = json.loads((root / "assets" / "shapes-qwen" / "pair.json").read_text(encoding="utf-8"))["evidence"]
+    text = (root / "METHODS.md").read_text(encoding="utf-8")
+    assert f"<!-- heat -->\n{markdown(entry)}\n<!-- /heat -->" in text
+    assert entry["measured"]["auc"] > entry["measured"]["every_layer"]["auc"]
+    assert entry["measured"]["hit"] > 3 * entry["measured"]["chance"]
 
 
 def test_the_layers_that_look_at_the_object_are_chosen():

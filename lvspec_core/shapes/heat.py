@@ -18,6 +18,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from lvspec_core.bench_report import fill_block
 from lvspec_core.calibrate import auc
 from lvspec_core.errors import PairError
 from lvspec_core.evidence import look
@@ -153,6 +154,7 @@ def save(entry: dict, path: Path) -> None:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lvspec_core heat", description=__doc__)
     parser.add_argument("--pair", default=RaceSettings.pair)
+    parser.add_argument("--docs", type=Path, metavar="FOLDER", help="also put the figures into the METHODS.md there")
     parser.add_argument("--clips", type=int, default=CLIPS, help="clips to choose layers on, and as many to judge them on")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
@@ -161,14 +163,29 @@ def main(arguments: list[str]) -> int:
         raise PairError(f"{pair.info.name} has no ground truth to measure against; its heat maps average all layers.")
     entry = measure(pair, options.clips)
     save(entry, pair.info.calibration)
+    if options.docs:
+        fill_block(options.docs / "METHODS.md", "heat", markdown(entry))
     _print(entry)
     return 0
 
 
-def _print(entry: dict) -> None:
+def rows_of(entry: dict) -> list[tuple[str, str, str, str]]:
+    """The measured figures as texts: which words, hits, AUC, hits by chance."""
     measured = entry["measured"]
-    table = Table("words", "hottest token shows the object", "AUC", "by chance", title=f"layers {entry['layers']}")
     rows = {"all": measured, **measured["attributes"], "all, every layer": measured["every_layer"]}
-    for name, row in rows.items():
-        table.add_row(name, f"{row['hit']:.0%}", f"{row['auc']:.2f}", f"{row['chance']:.0%}")
+    return [(name, f"{row['hit']:.0%}", f"{row['auc']:.2f}", f"{row['chance']:.0%}") for name, row in rows.items()]
+
+
+def markdown(entry: dict) -> str:
+    """The entry as METHODS.md shows it."""
+    layers = ", ".join(map(str, entry["layers"]))
+    told = f"Layers {layers} (counted from 0), judged on {entry['measured']['words']} words of {entry['clips']} held-out clips:"
+    head = ["| words about one object | hottest token shows it | AUC | by chance |", "| --- | ---: | ---: | ---: |"]
+    return "\n".join([told, "", *head, *(f"| {' | '.join(row)} |" for row in rows_of(entry))])
+
+
+def _print(entry: dict) -> None:
+    table = Table("words", "hottest token shows the object", "AUC", "by chance", title=f"layers {entry['layers']}")
+    for row in rows_of(entry):
+        table.add_row(*row)
     Console().print(table)

@@ -247,6 +247,7 @@ def test_the_examples_are_races_that_can_be_read():
     entries = json.loads((RACES / "races.json").read_text(encoding="utf-8"))
     assert len(entries) >= 2
     for entry in entries:
+        assert (RACES / entry["file"]).stat().st_size < 1.5 * 2**20
         records = load_race(RACES / entry["file"])
         lanes = {record.lane: record for record in records if record.type == "lane"}
         assert {lane: each.speedup_decode for lane, each in lanes.items()} == entry["speedups"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from fake_race import recorded
-from test_extras import open_file
+from test_extras import RACES, open_file
 
 from lvspec_core.race_files import save_race
 from lvspec_core.settings import RaceSettings
@@ -82,6 +84,7 @@ def test_twenty_races_in_one_tab_do_not_make_it_grow(standin, visit, long_race):
         metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
         return {"megabytes": metrics["JSHeapUsedSize"] / 1e6, "nodes": metrics["Nodes"], "listeners": metrics["JSEventListeners"]}
 
+    examples = json.loads((RACES / "races.json").read_text(encoding="utf-8"))
     session.send("Performance.enable")
     page.evaluate("for (const node of document.querySelectorAll('.lv-examples button')) node.click()")
     open_file(tab, long_race)
@@ -94,7 +97,8 @@ def test_twenty_races_in_one_tab_do_not_make_it_grow(standin, visit, long_race):
         page.wait_for_function(f"document.querySelectorAll('.lv-history tbody tr').length >= {min(24, race + 1)}")
     print(counts)
     early, late = counts
-    # fifteen races are kept as text, about 0.1 MB each
-    assert late["megabytes"] - early["megabytes"] < 8
+    # fifteen races are kept as text, of two bytes a letter
+    kept = 15 * 2 * sum((RACES / each["file"]).stat().st_size for each in examples[:2]) / 2 / 1e6
+    assert late["megabytes"] - early["megabytes"] < kept + 5
     assert late["nodes"] < early["nodes"] * 1.3 + 500
     assert late["listeners"] < early["listeners"] * 1.3 + 200
