@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from lvspec_core import view
 from lvspec_core.links import read_link
 from lvspec_core.registry import PAIRS, pair_info
-from lvspec_core.settings import DEFAULT_QUESTION, METHOD_TITLES, METHODS, RANGES
+from lvspec_core.settings import DEFAULT_QUESTION, FURTHER_RANGES, METHOD_TITLES, METHODS, PROPOSALS, RANGES
 from races import (
     DEFAULTS,
     KNOBS,
@@ -44,6 +44,10 @@ CONTROLS = {
     "draft_length": ("Draft length γ", "Tokens the draft guesses before the target checks them.", 1),
     "max_new_tokens": ("Max new tokens", "Where a lane stops if its text has not ended.", 16),
     "seed": ("Seed", "For whatever is drawn at random. Greedy decoding draws nothing.", 1),
+    "proposal": ("Proposal", "The shape of a guess: one chain of γ words, or a tree of alternatives.", None),
+    "adaptive": ("Adaptive drafting", "The draft stops after a word to which it gives less than this. 0: off.", 0.05),
+    "temperature": ("Temperature", "0: always the most probable word. Above: words are drawn; the higher, the bolder.", 0.05),
+    "top_p": ("Top p", "Drawn from the fewest best words that hold this share. Matters above temperature 0.", 0.01),
     "plausibility": ("Plausibility ε", "A loose filler needs this share of the top choice’s probability.", 0.01),
     "top_k": ("Top k", "A loose filler must be among the target’s k best.", 1),
     "window": ("Window w", "Guesses after a loose filler on which the target must agree again. 0: off.", 1),
@@ -52,7 +56,8 @@ CONTROLS = {
 }
 # what a link to the page may set
 LINKED = ("pair", "question", "methods", "anchor_quantile", *KNOBS)
-GENERAL = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed")
+GENERAL = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed", "proposal", "adaptive", "temperature", "top_p")
+PROPOSAL_TITLES = {"chain": "chain", "static_tree": "static tree (25 words)", "dynamic_tree": "dynamic tree"}
 
 
 class Board(gr.HTML):
@@ -102,9 +107,11 @@ def pair_notice(pair: str) -> str:
     return pair_info(pair).notice
 
 
-def knob(name: str) -> gr.Slider | gr.Number:
+def knob(name: str) -> gr.Slider | gr.Number | gr.Dropdown:
     label, info, step = CONTROLS[name]
-    low, high = RANGES[name]
+    if name == "proposal":
+        return gr.Dropdown([(PROPOSAL_TITLES[each], each) for each in PROPOSALS], value=DEFAULTS.proposal, label=label, info=info)
+    low, high = (RANGES | FURTHER_RANGES)[name]
     if name == "seed":
         return gr.Number(getattr(DEFAULTS, name), label=label, info=info, minimum=low, maximum=high, precision=0)
     return gr.Slider(low, high, getattr(DEFAULTS, name), step=step, label=label, info=info)

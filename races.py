@@ -16,7 +16,8 @@ import spaces
 
 from lvspec_core import view
 from lvspec_core.errors import UserError, VideoError
-from lvspec_core.records import Record, load_race, of_the_race, race_summary, save_race, to_dict
+from lvspec_core.race_files import load_race, save_race
+from lvspec_core.records import Record, of_the_race, race_summary, to_dict
 from lvspec_core.registry import pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, METHODS, RaceSettings
 from lvspec_core.turns import Turns
@@ -25,7 +26,11 @@ from lvspec_core.worker import get_worker
 ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
 DEFAULTS = RaceSettings()
 # the settings with a control of their own, in the order in which the page hands them in
-KNOBS = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed", "plausibility", "top_k", "window", "entropy_gate", "shift")
+KNOBS = (
+    *("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed"),
+    *("proposal", "adaptive", "temperature", "top_p"),
+    *("plausibility", "top_k", "window", "entropy_gate", "shift"),
+)
 MOST_IN_A_ROW = 24
 TURNS = Turns()
 STOPS: dict[str, threading.Event] = {}
@@ -73,12 +78,14 @@ def race_stream(path: str, settings: RaceSettings, stop: threading.Event) -> Ite
         stream.close()
 
 
-def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, share: float, *knobs: float) -> RaceSettings:
+def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, share: float, *knobs: float | str) -> RaceSettings:
     """The page's inputs as settings; raises SettingsError."""
     named = dict(zip(KNOBS, knobs, strict=True))
     quantile = None if calibrated else share
     pair_info(pair)
-    return RaceSettings(pair=pair, question=question or "", methods=tuple(methods or ()), anchor_quantile=quantile, **named).validated()
+    methods = tuple(methods or ())
+    # the inspector shows what a race without details does not record
+    return RaceSettings(pair=pair, question=question or "", methods=methods, anchor_quantile=quantile, details=True, **named).validated()
 
 
 def race_on_page(request: gr.Request, path: str | None, pair: str, question: str, methods: list[str], *knobs: float):

@@ -18,7 +18,8 @@ from rich.console import Console
 
 from lvspec_core import __version__
 from lvspec_core.errors import SettingsError, UserError
-from lvspec_core.records import LaneEnd, Record, check_writable, load_race, of_the_race, race_summary, save_race, timeline, write_whole
+from lvspec_core.race_files import check_writable, load_race, save_race, write_whole
+from lvspec_core.records import LaneEnd, Record, of_the_race, race_summary, timeline
 from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
 from lvspec_core.terminal import RaceView, follow, plain_text, title, watch
 from lvspec_core.view import race_page
@@ -30,6 +31,7 @@ TOOLS = {
     "calibrate": ("lvspec_core.calibrate", "find a pair's anchor threshold"),
     "evaluate": ("lvspec_core.evaluation", "score the methods' answers against a data set"),
     "examples": ("lvspec_core.examples", "record the example races again"),
+    "heat": ("lvspec_core.shapes.heat", "find the target's layers that show where it looked"),
     "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),
 }
 SETTINGS_HELP = {
@@ -113,6 +115,7 @@ def build_parser() -> argparse.ArgumentParser:
             metavar="N" if isinstance(low, int) else "R",
             help=f"{SETTINGS_HELP[name]}; from {low} to {high}{told}",
         )
+    race.add_argument("--details", action="store_true", help="also record what draft and target thought and where the target looked")
     race.add_argument("--save", metavar="FILE.jsonl", help="save the race as JSON lines")
     race.add_argument("--json", action="store_true", help="print the figures as one JSON object instead of the live view")
     race.set_defaults(run=run_race)
@@ -176,7 +179,8 @@ def settings_of(options: argparse.Namespace) -> RaceSettings:
     """The validated settings of a race; raises SettingsError."""
     methods = tuple(name.strip() for name in options.methods.split(",") if name.strip())
     numbers = {name: getattr(options, name) for name in RANGES | FURTHER_RANGES}
-    return RaceSettings(pair=options.pair, question=options.question, methods=methods, proposal=options.proposal, **numbers).validated()
+    texts = {"pair": options.pair, "question": options.question, "methods": methods, "proposal": options.proposal}
+    return RaceSettings(details=options.details, **texts, **numbers).validated()
 
 
 def keep(batches: Iterable[list[Record]], records: list[Record]) -> Iterator[list[Record]]:

@@ -142,6 +142,13 @@ def write_report(result: dict, folder: Path) -> list[Path]:
     return written
 
 
+def fill_block(path: Path, marker: str, text: str) -> None:
+    """Puts a text between a document's markers of this name."""
+    before, rest = path.read_text(encoding="utf-8").split(f"<!-- {marker} -->\n")
+    after = rest.split(f"<!-- /{marker} -->")[1]
+    path.write_text(f"{before}<!-- {marker} -->\n{text}\n<!-- /{marker} -->{after}", encoding="utf-8")
+
+
 def fill_documents(result: dict, folder: Path) -> list[Path]:
     """Puts the result's tables between their markers in README.md and METHODS.md."""
     blocks = {("README.md", "bench"): markdown_table, ("METHODS.md", "failures"): markdown_departures}
@@ -149,10 +156,7 @@ def fill_documents(result: dict, folder: Path) -> list[Path]:
     if "variants" in result:
         blocks["README.md", "ablation"] = markdown_ablation
     for (name, marker), made in blocks.items():
-        path = folder / name
-        before, rest = path.read_text(encoding="utf-8").split(f"<!-- {marker} -->\n")
-        after = rest.split(f"<!-- /{marker} -->")[1]
-        path.write_text(f"{before}<!-- {marker} -->\n{made(result)}\n<!-- /{marker} -->{after}", encoding="utf-8")
+        fill_block(folder / name, marker, made(result))
     return sorted({folder / name for name, _ in blocks})
 
 

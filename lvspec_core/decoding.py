@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
+from lvspec_core.details import Seen
 from lvspec_core.drafting import Drafter
 from lvspec_core.families.stream import Stream
 from lvspec_core.trees import accepted_first, tree_of
-from lvspec_core.verification import LooseVerifier, StrictVerifier
+from lvspec_core.verifiers import LooseVerifier, StrictVerifier
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Committed:
 @dataclass(frozen=True)
 class Outcome:
     """One round. ``seconds``: the lane's own clock at its end; ``verify_seconds``: the target's pass. ``proposed``: the
-    accepted draft tokens come first; ``parents``: for each the index of the one before it, -1 for the text, empty if they are a chain."""
+    accepted draft tokens come first; ``parents``: for each the index of the one before it, -1 for the text, empty if they are a
+    chain. ``seen``: where details were asked for."""
 
     index: int
     seconds: float
@@ -53,6 +55,7 @@ class Outcome:
     accepted: int
     tokens: tuple[Committed, ...]
     parents: tuple[int, ...] = ()
+    seen: Seen | None = None
 
 
 class Lane:
@@ -61,6 +64,8 @@ class Lane:
     ``target``: stream that stands before the last prompt token ``last`` [1], so that the first round is like any other: a
     lane's first token comes out of its first round, and tokens ÷ rounds is exactly 1 for AR. ``budget``: tokens to generate.
     """
+
+    details = False  # whether outcomes carry what the models thought
 
     def __init__(
         self,
@@ -109,12 +114,14 @@ class Lane:
         self.pending = own
         ended = self._now()
         self.seconds += ended - began
-        parents = ()
+        accepted, order, parents, seen = min(verdict.accepted, len(committed)), range(len(draft)), (), None
         if not tree.chain:
             order, parents = accepted_first(tree.parents, verdict.path)
-            draft = [draft[node] for node in order]
-        accepted = min(verdict.accepted, len(committed))
-        outcome = Outcome(self.rounds, self.seconds, drafted - began, scored - drafted, tuple(draft), accepted, committed, parents)
+        if self.details:
+            why = self.verifier.why(tree, verdict) if verdict.own_kind == "correction" else ""
+            seen = Seen(tree, proposal, logits, draft, order, accepted, why)
+        proposed = tuple(draft[node] for node in order)
+        outcome = Outcome(self.rounds, self.seconds, drafted - began, scored - drafted, proposed, accepted, committed, parents, seen)
         self.rounds += 1
         return outcome
 

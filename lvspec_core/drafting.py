@@ -14,17 +14,28 @@ from lvspec_core.sampling import Sampling, draw
 
 
 @dataclass(frozen=True)
+class Source:
+    """What draft tokens were taken from. ``parts``: logits, [rows, vocabulary] each; ``rows``: for each draft token its row in
+    all of them together."""
+
+    parts: Sequence[torch.Tensor]
+    rows: Sequence[int] | torch.Tensor
+
+
+@dataclass(frozen=True)
 class Proposal:
     """Draft tokens [n] on the device. ``parents``: for each token the index of the one before it, -1 for the committed text.
 
     ``relevance``: [n], how much each position depends on the video, None where the drafter does not look. ``guesses``: [m,
     vocabulary], the distributions that the tokens were drawn from, of every row that tokens follow; None: they were not drawn.
+    ``source``: only of a drafter that was told to keep it (``keeps``).
     """
 
     ids: torch.Tensor
     parents: tuple[int, ...]
     relevance: torch.Tensor | None = None
     guesses: torch.Tensor | None = None
+    source: Source | None = None
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -64,6 +75,8 @@ class ChainDrafter:
     are drawn.
     """
 
+    keeps = False  # whether proposals carry their source
+
     def __init__(
         self,
         stream: Stream,
@@ -90,10 +103,12 @@ class ChainDrafter:
             return Proposal(self.unread[:0], ())
         stream, head, watch = self.stream, self.stream.model.head, self.watch
         self.start = stream.length + len(self.unread)
-        ids, chain, guesses = self.unread, [], []
+        ids, chain, guesses, kept = self.unread, [], [], []
         for _ in range(length):
             # the token stays on the device: the host learns the whole chain after verification
             logits = head(stream.append(ids, watch)[0, -1:])[:, : self.cut]
+            if self.keeps:
+                kept.append(logits)
             if self.sampling is None:
                 ids = logits.argmax(-1)
             else:
@@ -103,7 +118,8 @@ class ChainDrafter:
             if self.adaptive and self._doubtful(guesses[-1] if guesses else logits.softmax(-1), ids):
                 break
         relevance = torch.cat([share[-1:] for share in watch.take()]) if watch else None
-        return Proposal(torch.cat(chain), tuple(range(-1, len(chain) - 1)), relevance, torch.cat(guesses) if guesses else None)
+        source = Source(kept, range(len(kept))) if kept else None
+        return Proposal(torch.cat(chain), tuple(range(-1, len(chain) - 1)), relevance, torch.cat(guesses) if guesses else None, source)
 
     def _doubtful(self, spread: torch.Tensor, token: torch.Tensor) -> bool:
         """Whether the draft is unsure of the token that it just took from ``spread`` [1, vocabulary], at a position that counts."""

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from lvspec_core.errors import WorkerError
-from lvspec_core.records import LaneEnd, of_the_race, race_summary, save_race
+from lvspec_core.race_files import save_race
+from lvspec_core.records import LaneEnd, of_the_race, race_summary
 from lvspec_core.registry import ASSETS
 from lvspec_core.settings import RaceSettings
 from lvspec_core.worker import get_worker
@@ -35,7 +36,7 @@ EXAMPLES = {
 def record(name: str, folder: Path) -> dict:
     """Races an example and saves it; returns what races.json says of it. Raises UserError."""
     title, alt, sample, changes = EXAMPLES[name]
-    settings = replace(RaceSettings(), **changes).validated()
+    settings = replace(RaceSettings(details=True), **changes).validated()
     records = [each for batch in get_worker().race(ASSETS / "samples" / sample, settings) for each in of_the_race(batch)]
     failed = [each.error for each in records if isinstance(each, LaneEnd) and each.error]
     if failed:

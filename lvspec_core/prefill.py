@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from lvspec_core.decoding import METHODS, Lane
@@ -22,7 +24,8 @@ from lvspec_core.relevance import Annotator
 from lvspec_core.sampling import Sampler
 from lvspec_core.settings import METHODS as NAMES
 from lvspec_core.settings import RaceSettings
-from lvspec_core.verification import LooseVerifier, Rules, StrictVerifier
+from lvspec_core.verification import Rules
+from lvspec_core.verifiers import LooseVerifier, StrictVerifier
 from lvspec_core.video import VideoClip
 
 log = logging.getLogger(__name__)
@@ -30,11 +33,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of work and the lanes that pay for it."""
+    """A piece of work and the lanes that pay for it. ``sight``: whether it settles what a lane's draft sees."""
 
     title: str
     lanes: tuple[str, ...]
     work: Callable[[], None]
+    sight: bool = False
 
 
 class Prefilling:
@@ -74,7 +78,8 @@ class Prefilling:
             except Exception as error:
                 self.failures.update(dict.fromkeys(lanes, sentence_for(error)))
                 continue
-            yield Prefill(part.title, self._now() - began, lanes, done, len(parts))
+            seconds = self._now() - began
+            yield Prefill(part.title, seconds, lanes, done, len(parts), *(self._sight(part.lanes[0]) if part.sight else ()))
         with torch.inference_mode():
             self._open_lanes()
 
@@ -96,8 +101,17 @@ class Prefilling:
             parts.append(Part("vision · draft", drafting, lambda: self._see("draft")))
         for name in drafting:
             title = f"{METHODS[name].draft_sees} video · draft"
-            parts.append(Part(title, (name,), lambda name=name: self._read_draft(name)))
+            parts.append(Part(title, (name,), lambda name=name: self._read_draft(name), sight=True))
         return parts
+
+    def _sight(self, lane: str) -> tuple[tuple[int, int, int], str]:
+        """A record's ``grid`` and ``kept`` of what a lane's draft sees."""
+        keep = self._keep.get(lane)
+        if keep is None:
+            return self.prompt.grid, ""
+        seen = np.zeros(self.prompt.video_tokens, np.uint8)
+        seen[keep] = 1
+        return self.prompt.grid, base64.b64encode(np.packbits(seen).tobytes()).decode("ascii")
 
     def _encode(self) -> None:
         self.prompt = self.pair.target.encode(self.clip, self.settings.question)
@@ -157,8 +171,7 @@ class Prefilling:
         names = [name for name in self.settings.methods if name not in self.failures]
         if not names:
             return
-        calibration = self.pair.calibration
-        last = self.prompt.tail[-1:].to(self.pair.target.device)
+        calibration, last = self.pair.calibration, self.last
         if calibration:
             # Every lane's tokens are scored by the draft as LVSpec's draft sees the video, so that scores can be compared.
             if "draft" not in self._features:
@@ -187,7 +200,18 @@ class Prefilling:
                 sampler,
             )
         depth = proposal_depth(settings)
-        return Lane(name, self._target[name].fork(), drafter, verifier, last, settings.max_new_tokens, depth, pair.vocabulary)
+        lane = Lane(name, self._target[name].fork(), drafter, verifier, last, settings.max_new_tokens, depth, pair.vocabulary)
+        lane.details = settings.details
+        return lane
+
+    def target_before(self, lane: str) -> Stream:
+        """A copy of the lane's target as it stood before the first round."""
+        return self._target[lane].fork()
+
+    @property
+    def last(self) -> torch.Tensor:
+        """[1] the last prompt token, with which the first round begins."""
+        return self.prompt.tail[-1:].to(self.pair.target.device)
 
     def _now(self) -> float:
         if self.pair.target.device.type == "cuda":

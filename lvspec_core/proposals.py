@@ -50,11 +50,14 @@ def open_drafter(
     generator: torch.Generator | None,
 ) -> Drafter:
     """The drafter that the settings ask for; see ChainDrafter for the arguments."""
+    sampling = sampling_of(settings)
     if settings.proposal == "dynamic_tree":
         nodes, width = settings.tree_nodes, settings.tree_width
-        return DynamicTreeDrafter(stream, last, vocabulary, calibration, nodes, width, settings.adaptive)
-    sampling = sampling_of(settings)
-    if settings.proposal == "static_tree":
-        return StaticTreeDrafter(stream, last, vocabulary, calibration, sampling, generator)
-    line = calibration.threshold_for(settings.anchor_quantile) if calibration else 0.0
-    return ChainDrafter(stream, last, vocabulary, calibration, settings.adaptive, sampling, generator, line)
+        drafter = DynamicTreeDrafter(stream, last, vocabulary, calibration, nodes, width, settings.adaptive)
+    elif settings.proposal == "static_tree":
+        drafter = StaticTreeDrafter(stream, last, vocabulary, calibration, sampling, generator)
+    else:
+        line = calibration.threshold_for(settings.anchor_quantile) if calibration else 0.0
+        drafter = ChainDrafter(stream, last, vocabulary, calibration, settings.adaptive, sampling, generator, line)
+    drafter.keeps = settings.details
+    return drafter

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterator
 import torch
 
 from lvspec_core.decoding import METHODS, Outcome
+from lvspec_core.details import round_details
+from lvspec_core.evidence import gather
 from lvspec_core.metrics import LaneTally, lane_end
 from lvspec_core.own_texts import calibrate_first
 from lvspec_core.pairs import Pair
 from lvspec_core.pieces import Pieces, Spelling
 from lvspec_core.prefill import Prefilling, sentence_for
-from lvspec_core.proposals import round_shapes
+from lvspec_core.proposals import round_shapes, sampling_of
 from lvspec_core.records import End, Preparing, Record, Round, Start, Token
 from lvspec_core.relevance import Annotator
 from lvspec_core.settings import RaceSettings
-from lvspec_core.video import VideoClip, describe
+from lvspec_core.video import VideoClip, describe, thumbnails
 
 FLUSH_SECONDS = 0.04  # rounds are annotated and handed out in batches of at most this age
 
@@ -41,7 +43,7 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
     """
     settings = settings.validated()
     began = time.perf_counter()
-    yield Start(pair.describe(), describe(clip), settings.to_dict(), environment(pair))
+    yield start_of(pair, clip, settings)
     pair.warm(round_shapes(settings))
     tallies = {name: LaneTally(name, same_distribution=same_distribution(pair, settings, name)) for name in settings.methods}
     prefilling = Prefilling(pair, clip, settings)
@@ -78,8 +80,25 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
             flushed = time.perf_counter()
     for name in settings.methods:
         yield lane_end(tallies[name], tallies.get("ar"))
+    wall = time.perf_counter() - began
+    if settings.details and prefilling.prompt and not stopped:
+        texts = {name: tally.token_ids for name, tally in tallies.items() if tally.finished}
+        yield from gather(pair, prefilling.prompt.grid, prefilling.last, texts, prefilling.target_before, should_stop)
     unfinished = any(tally.finish == "stopped" for tally in tallies.values())
-    yield End("stopped" if unfinished else "finished", time.perf_counter() - began)
+    yield End("stopped" if unfinished else "finished", wall)
+
+
+def start_of(pair: Pair, clip: VideoClip, settings: RaceSettings) -> Start:
+    """The record that a race begins with."""
+    threshold = pair.calibration.threshold_for(settings.anchor_quantile) if pair.calibration else None
+    return Start(
+        pair.describe(),
+        describe(clip),
+        settings.to_dict(),
+        environment(pair),
+        threshold=threshold if threshold is not None and threshold <= 1 else None,
+        thumbnails=thumbnails(clip) if settings.details else (),
+    )
 
 
 def same_distribution(pair: Pair, settings: RaceSettings, method: str) -> bool | None:
@@ -97,6 +116,7 @@ class Scribe:
         self.threshold = calibration.threshold_for(settings.anchor_quantile) if calibration else None
         self.pieces = {name: Pieces(pair.target.tokenizer) for name in settings.methods}
         self.spelling = Spelling(pair.target.tokenizer)
+        self.sampling = sampling_of(settings)
 
     def write(self, rounds: list[tuple[str, Outcome]]) -> list[Round]:
         """Records of the rounds, in order; each lane's new tokens are scored in one pass."""
@@ -118,7 +138,9 @@ class Scribe:
             anchor = None if share is None else share >= self.threshold
             relevance = None if share is None else round(min(1.0, share), 4)
             tokens.append(Token(token.id, self.pieces[name].add(token.id), token.verdict, relevance, anchor))
+        details = round_details(outcome.seen, self.sampling, self.spelling.of) if outcome.seen else {}
         return Round(
+            **details,
             lane=name,
             index=outcome.index,
             seconds=outcome.seconds,

@@ -26,7 +26,7 @@ RANGES = {
     "entropy_gate": (0.0, 1.0),
     "shift": (0, 8),
 }
-# those of the command line only
+# how the draft proposes and the target chooses
 FURTHER_RANGES = {
     "tree_nodes": (1, 64),
     "tree_depth": (1, 16),
@@ -51,6 +51,8 @@ class RaceSettings:
     more; a static tree never); 0: off.
     ``temperature``: 0 decodes greedily, else tokens are drawn, from the fewest best ones that hold ``top_p`` of the
     probability, with random numbers from ``seed``.
+    ``details``: the records also say what draft and target thought at every position and where the target looked, for the
+    inspector; collected off the lanes' clocks.
     LVSpec's own (METHOD.md): ``anchor_quantile``: share of the tokens, by relevance, that count as fillers (None: the pair's
     calibrated threshold); ``plausibility``: ε, a loose filler needs at least this share of the top choice's probability;
     ``top_k``: and must be among the target's k best; ``window``: w, draft tokens after it on which the target must agree
@@ -79,6 +81,7 @@ class RaceSettings:
     adaptive: float = 0.3
     temperature: float = 0.0
     top_p: float = 1.0
+    details: bool = False
 
     def validated(self) -> RaceSettings:
         """The settings with their types made exact; raises SettingsError with one sentence on the first that is wrong."""
@@ -93,6 +96,8 @@ class RaceSettings:
             raise SettingsError("Choose at least one method.")
         if self.proposal not in PROPOSALS:
             raise SettingsError(f"Unknown proposal {self.proposal!r}; choose among {', '.join(PROPOSALS)}.")
+        if not isinstance(self.details, bool):
+            raise SettingsError("The details must be true or false.")
         exact = {}
         for name, (low, high) in (RANGES | FURTHER_RANGES).items():
             value = getattr(self, name)

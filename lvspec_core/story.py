@@ -21,6 +21,7 @@ class Story:
         self.seconds: dict[str, float] = {}
         self.ids: dict[str, list[int]] = {}
         self.told: dict[str, Any] = {}
+        self.shown: set[str] = set()
         self.tokens = self.records = 0
         self.over = False
 
@@ -34,12 +35,14 @@ class Story:
             return f"The race has more than {MOST_RECORDS:,} records."
         if record.type == "start":
             return self._start(record)
-        lanes = record.lanes if record.type == "evidence" else (record.lane,) if record.type in ("round", "lane") else ()
+        lanes = record.lanes if record.type in ("prefill", "evidence") else (record.lane,) if record.type in ("round", "lane") else ()
         for lane in lanes:
             if lane not in self.seconds:
                 return f"The lane {short(lane)} is not in this race."
         if record.type == "round":
             return self._round(record)
+        if record.type == "evidence":
+            return self._evidence(record)
         return self._summary(record) if record.type == "lane" else None
 
     def _start(self, record: Any) -> str | None:
@@ -65,8 +68,18 @@ class Story:
         if self.tokens > MOST_TOKENS:
             return f"The race has more than {MOST_TOKENS:,} tokens."
         pieces = [token.text for token in record.tokens] + [text for _, text in record.proposed]
+        pieces += [text for tops in (record.target_top, record.draft_top) for top in tops for text, _ in top]
         if any(len(piece) > LONGEST_TOKEN for piece in pieces):
             return f"A token has more than {LONGEST_TOKEN:,} characters."
+        return None
+
+    def _evidence(self, record: Any) -> str | None:
+        for lane in record.lanes:
+            if lane in self.shown:
+                return f"The lane {short(lane)} has its evidence twice."
+            self.shown.add(lane)
+            if self.ids[lane] != self.ids[record.lanes[0]] or len(self.ids[lane]) != len(record.heat):
+                return f"The evidence does not fit the tokens of the lane {short(lane)}."
         return None
 
     def _summary(self, record: Any) -> str | None:

@@ -9,7 +9,7 @@ from functools import cache
 
 import torch
 
-from lvspec_core.drafting import Proposal
+from lvspec_core.drafting import Proposal, Source
 from lvspec_core.families.stream import Stream
 from lvspec_core.relevance import Calibration
 from lvspec_core.sampling import Sampling, draw
@@ -26,6 +26,8 @@ class TreeDrafter(ABC):
     ``last``: the last prompt token, [1], not yet read; ``vocabulary``: ids that both models share.
     """
 
+    keeps = False  # whether proposals carry their source
+
     def __init__(self, stream: Stream, last: torch.Tensor, vocabulary: int, calibration: Calibration | None = None):
         self.stream = stream
         self.unread = last  # committed tokens that the draft has not read, at least one
@@ -38,6 +40,7 @@ class TreeDrafter(ABC):
         if length == 0:
             return Proposal(self.unread[:0], ())
         self.start = self.stream.length + len(self.unread)
+        self._kept: list[torch.Tensor] = []
         return self._grow(length)
 
     @abstractmethod
@@ -57,7 +60,13 @@ class TreeDrafter(ABC):
     def _read(self, ids: torch.Tensor, sees: torch.Tensor | None = None) -> torch.Tensor:
         """The draft's logits [n, shared vocabulary] after tokens of one level; after the last one only, where they are a chain."""
         hidden = self.stream.append(ids, self.watch, sees)[0]
-        return self.stream.model.head(hidden if sees is not None else hidden[-1:])[:, : self.cut]
+        logits = self.stream.model.head(hidden if sees is not None else hidden[-1:])[:, : self.cut]
+        if self.keeps:
+            self._kept.append(logits)
+        return logits
+
+    def _source(self, rows: torch.Tensor) -> Source | None:
+        return Source(self._kept, rows) if self.keeps else None
 
     def _relevance(self) -> torch.Tensor | None:
         """[rows read] how much the token after each depends on the video: the root first, then level by level."""
@@ -112,7 +121,7 @@ class StaticTreeDrafter(TreeDrafter):
                 logits = self._read(tokens[-1][level.read], level.sees)
         relevance = self._relevance()
         relevance = relevance[after] if relevance is not None else None
-        return Proposal(torch.cat(tokens), parents, relevance, torch.cat(guesses) if guesses else None)
+        return Proposal(torch.cat(tokens), parents, relevance, torch.cat(guesses) if guesses else None, self._source(after))
 
 
 def static_size(depth: int) -> int:
@@ -219,4 +228,5 @@ class DynamicTreeDrafter(TreeDrafter):
             rows[order] = torch.arange(len(order), device=ids.device)
         parents, self.rows = torch.stack([place[before[kept]], rows[kept]]).tolist()
         relevance = self._relevance()
-        return Proposal(ids[kept], tuple(parents), relevance[after[kept]] if relevance is not None else None)
+        relevance = relevance[after[kept]] if relevance is not None else None
+        return Proposal(ids[kept], tuple(parents), relevance, source=self._source(after[kept]))

@@ -12,11 +12,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-import torch
-
-from lvspec_core.drafting import Proposal
-from lvspec_core.sampling import Sampler
-from lvspec_core.trees import Tree, tree_of
+from lvspec_core.trees import Tree
 
 ENTROPY_OVER = 3  # FLy's entropy gate looks at the target's three best choices
 
@@ -178,6 +174,24 @@ def verify_loose_tree(
     return max(verdicts, key=lambda verdict: (verdict.accepted, verdict.kinds.count("exact")))
 
 
+def why_rejected(
+    draft: Sequence[int], scores: Scores, relevance: Sequence[float], position: int, rules: Rules, insertions: Collection[int] = ()
+) -> str:
+    """The first of the loose rules that the draft token at this position, not the target's choice, breaks: "anchor",
+    "implausible", "sure" (the target does not hesitate), "window" (it does not agree again right after); "" if none."""
+    known = draft[position] in insertions and scores.choices[position] in insertions and rules.shift > 0
+    if relevance[position] >= rules.threshold and not known:
+        return "anchor"
+    if not scores.plausible(position, draft[position], rules):
+        return "implausible"
+    if rules.entropy_gate > 0 and scores.entropy(position) < rules.entropy_gate:
+        return "sure"
+    # the judgement is deferred to the tokens that follow; without any, there is no evidence
+    after = range(position + 1, min(len(draft), position + 1 + rules.window))
+    settled = rules.window == 0 or (len(after) > 0 and all(draft[place] == scores.choices[place] for place in after))
+    return "" if settled else "window"
+
+
 def rows_of(path: Sequence[int]) -> list[int]:
     """The rows of the target's scores along a path: the root's, then each node's."""
     return [0, *(node + 1 for node in path)]
@@ -196,14 +210,7 @@ def find_insertions(draft: Sequence[int], scores: Scores, rules: Rules) -> set[i
 
 
 def _loose(position, draft, scores: Scores, relevance, rules: Rules, insertions: Collection[int]) -> bool:
-    known = draft[position] in insertions and scores.choices[position] in insertions and rules.shift > 0
-    if (relevance[position] >= rules.threshold and not known) or not scores.plausible(position, draft[position], rules):
-        return False
-    if rules.entropy_gate > 0 and scores.entropy(position) < rules.entropy_gate:
-        return False
-    # the judgement is deferred to the tokens that follow; without any, there is no evidence
-    after = range(position + 1, min(len(draft), position + 1 + rules.window))
-    return rules.window == 0 or (len(after) > 0 and all(draft[place] == scores.choices[place] for place in after))
+    return not why_rejected(draft, scores, relevance, position, rules, insertions)
 
 
 def _delay(position, draft, scores: Scores, relevance, rules: Rules, said: Collection[int]) -> int:
@@ -230,75 +237,3 @@ def _dropped(position, draft, scores: Scores, rules: Rules, insertions: Collecti
 
 def _verdict(kinds: list[str], draft: Sequence[int], choices: Sequence[int]) -> Verdict:
     return Verdict(tuple(kinds), choices[len(kinds)], "bonus" if len(kinds) == len(draft) else "correction")
-
-
-class StrictVerifier:
-    """Strict verification of what the models left on the device. ``sampler`` None: the target's choices are its best tokens."""
-
-    def __init__(self, sampler: Sampler | None = None):
-        self.sampler = sampler
-
-    def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float] | None]:
-        """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and no relevance."""
-        count, tree = len(proposal), tree_of(proposal.parents)
-        if self.sampler is None:
-            numbers = torch.cat([proposal.ids, logits.argmax(-1)]).tolist()  # the round's one read by the host
-            draft, choices = numbers[:count], numbers[count:]
-        else:
-            draft = proposal.ids.tolist()
-            choices = self.sampler.choices(tree, draft, logits, proposal.guesses)
-        return draft, verify_strict(draft, choices) if tree.chain else verify_strict_tree(tree, draft, choices), None
-
-
-class LooseVerifier:
-    """Loose verification of what the models left on the device; remembers its lane's last anchors and all its insertions.
-
-    With a ``sampler`` the target's choices are drawn, coupled with the draft's as in the strict methods, and then treated as
-    greedy choices are: what speculative sampling accepts enters as ``exact``, what it rejects may still enter loosely or
-    shifted, and otherwise the token drawn from what remains corrects it. So the text is not distributed as the target's, as
-    the greedy text is not the target's [ours]; with every position an anchor and no shifts it is.
-    """
-
-    def __init__(self, rules: Rules, sampler: Sampler | None = None):
-        self.rules = rules
-        self.sampler = sampler
-        self.said: list[int] = []
-        self.insertions: set[int] = set()
-
-    def judge(self, proposal: Proposal, logits: torch.Tensor) -> tuple[list[int], Verdict, list[float]]:
-        """``logits``: [n + 1, shared vocabulary]. Returns the draft tokens, the verdict and the proposal's relevance."""
-        count, rows, tree = len(proposal), len(proposal) + 1, tree_of(proposal.parents)
-        top = logits.topk(min(max(self.rules.top_k, ENTROPY_OVER), logits.shape[-1]))
-        relevance = proposal.relevance if count else logits.new_empty(0)
-        # Token ids are exact in float64, and so everything comes to the host in one read.
-        parts = (proposal.ids, logits.argmax(-1), top.indices.flatten(), top.values.flatten(), relevance)
-        numbers = torch.cat([part.double() for part in parts]).tolist()
-        draft, choices = [int(x) for x in numbers[:count]], [int(x) for x in numbers[count : count + rows]]
-        wide = top.values.shape[-1]
-        ids, values, shares = _split(numbers[count + rows :], rows * wide, rows * wide)
-        if self.sampler is not None:
-            choices = list(self.sampler.choices(tree, draft, logits, proposal.guesses))
-        scores = Scores(choices, _rows([int(x) for x in ids], wide), _rows(values, wide))
-        if tree.chain:
-            # rows past a rejection count as well: they tell what the target says after that draft text
-            self.insertions |= find_insertions(draft, scores, self.rules)
-            verdict = verify_loose(draft, scores, shares, self.rules, self.said, self.insertions)
-        else:
-            for path in tree.paths:
-                self.insertions |= find_insertions([draft[node] for node in path], scores.along(rows_of(path)), self.rules)
-            verdict = verify_loose_tree(tree, draft, scores, shares, self.rules, self.said, self.insertions)
-        self.said += [draft[node] for node in verdict.nodes if shares[node] >= self.rules.threshold]
-        self.said = self.said[-self.rules.shift - 1 :]
-        return draft, verdict, shares
-
-
-def _split(numbers: list[float], *lengths: int) -> list[list[float]]:
-    parts = []
-    for length in lengths:
-        parts.append(numbers[:length])
-        numbers = numbers[length:]
-    return [*parts, numbers]
-
-
-def _rows(numbers: list, wide: int) -> list[list]:
-    return [numbers[start : start + wide] for start in range(0, len(numbers), wide)]

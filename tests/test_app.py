@@ -74,7 +74,7 @@ def test_a_race_goes_from_waiting_to_its_end_and_offers_its_file(worker, visitor
     values = list(races.race_on_page(visitor, *INPUTS))
     assert states(values) == ["waiting", "running", "running", "finished"]
     assert values[-1][1].value["path"].endswith("race-clip.jsonl")
-    assert standin.settings == RaceSettings(question="What happens?")
+    assert standin.settings == RaceSettings(question="What happens?", details=True)
     assert races.STOPS == {}
     assert races.TURNS.tickets == []
 
@@ -134,9 +134,9 @@ def test_without_a_video_no_race_begins(worker, visitor):
 
 
 def test_the_page_offers_every_setting_with_its_default():
-    assert set(races.KNOBS) | {"anchor_quantile"} == set(RANGES)
+    assert set(races.KNOBS) | {"anchor_quantile"} == set(RANGES) | {"proposal", "adaptive", "temperature", "top_p"}
     assert list(app.CONTROLS) == list(races.KNOBS)
-    assert races.settings_of(*INPUTS[1:]) == RaceSettings(question="What happens?")
+    assert races.settings_of(*INPUTS[1:]) == RaceSettings(question="What happens?", details=True)
     assert races.settings_of(*INPUTS[1:4], False, 0.7, *KNOBS).anchor_quantile == 0.7
     with pytest.raises(SettingsError, match="Choose at least one method"):
         races.settings_of("shapes-qwen", "What?", [], True, 0.5, *KNOBS)

@@ -18,7 +18,8 @@ import fake_race
 import pytest
 
 import lvspec_core.__main__ as cli
-from lvspec_core.records import End, LaneEnd, load_race, race_summary, save_race
+from lvspec_core.race_files import load_race, save_race
+from lvspec_core.records import End, LaneEnd, race_summary
 from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
 from lvspec_core.worker import RaceWorker
 
@@ -78,12 +79,13 @@ def test_the_settings_reach_the_race(run):
     }  # fmt: skip
     assert set(numbers) == set(RANGES | FURTHER_RANGES)
     arguments = [word for name, value in numbers.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    told = ["--pair", "p", "--question", "fast ?", "--methods", "lvspec, ar", "--proposal", "static_tree"]
+    told = ["--pair", "p", "--question", "fast ?", "--methods", "lvspec, ar", "--proposal", "static_tree", "--details"]
     status, out, _ = run("race", "clip.mp4", *told, *arguments, "--json")
     assert status == 0
     summary = json.loads(out)
     assert summary["pair"] == "p"
-    assert summary["settings"] == {"pair": "p", "question": "fast ?", "methods": ["ar", "lvspec"], "proposal": "static_tree", **numbers}
+    words = {"pair": "p", "question": "fast ?", "methods": ["ar", "lvspec"], "proposal": "static_tree", "details": True}
+    assert summary["settings"] == {**words, **numbers}
     assert list(summary["lanes"]) == ["ar", "lvspec"]
 
 

@@ -11,7 +11,8 @@ from fake_race import recorded
 
 import lvspec_core.__main__ as cli
 from lvspec_core import view
-from lvspec_core.records import from_dict, save_race
+from lvspec_core.race_files import save_race
+from lvspec_core.records import from_dict
 from lvspec_core.view.export import RACE_MARK
 from lvspec_core.view.parts import plotly_folder
 

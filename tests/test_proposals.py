@@ -19,7 +19,7 @@ from lvspec_core.race import run_race
 from lvspec_core.records import Round, from_dict, to_dict
 from lvspec_core.sampling import Sampler
 from lvspec_core.settings import METHODS, PROPOSALS
-from lvspec_core.verification import StrictVerifier
+from lvspec_core.verifiers import StrictVerifier
 
 TREES = PROPOSALS[1:]
 WIDE = {"tree_nodes": 12, "tree_depth": 4, "tree_width": 3}

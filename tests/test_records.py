@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lvspec_core.race_files as race_files
 import lvspec_core.records as records_module
 from lvspec_core.errors import RecordError
+from lvspec_core.race_files import check_writable, load_race, save_race
 from lvspec_core.records import (
     VERDICTS,
     VERSION,
@@ -22,11 +24,8 @@ from lvspec_core.records import (
     Round,
     Start,
     Token,
-    check_writable,
     from_dict,
-    load_race,
     race_summary,
-    save_race,
     timeline,
     to_dict,
 )
@@ -122,14 +121,14 @@ def test_an_older_format_is_brought_up_to_date(tmp_path, monkeypatch):
         return {**values, "wall_seconds": values.pop("wall")} if values["type"] == "end" else values
 
     older = [*lines()[:-1], {"type": "end", "finish": "finished", "wall": 1.0}]
-    monkeypatch.setattr(records_module, "VERSION", VERSION + 1)
-    monkeypatch.setitem(records_module.UPGRADES, VERSION, upgrade)
+    monkeypatch.setattr(race_files, "VERSION", VERSION + 1)
+    monkeypatch.setitem(race_files.UPGRADES, VERSION, upgrade)
     write(tmp_path / "old.jsonl", older)
     assert load_race(tmp_path / "old.jsonl")[-1] == RACE[-1]
 
 
 def test_every_format_so_far_can_be_read():
-    assert set(records_module.UPGRADES) == set(range(1, VERSION))
+    assert set(race_files.UPGRADES) == set(range(1, VERSION))
 
 
 def test_a_newer_format_is_refused(tmp_path):
@@ -220,7 +219,7 @@ def test_files_that_are_none_are_refused(tmp_path, monkeypatch):
     empty.write_text("\n\n")
     with pytest.raises(RecordError, match="is empty"):
         load_race(empty)
-    monkeypatch.setattr(records_module, "MAX_FILE_BYTES", 2**20)
+    monkeypatch.setattr(race_files, "MAX_FILE_BYTES", 2**20)
     empty.write_bytes(b" " * (2**20 + 1))
     with pytest.raises(RecordError, match="larger than 1 MiB"):
         load_race(empty)

@@ -14,7 +14,8 @@ from lvspec_core.drafting import Proposal
 from lvspec_core.sampling import SampledChoices, Sampler, Sampling, draw, speculative_choice
 from lvspec_core.tree_drafting import static_plan
 from lvspec_core.trees import Tree
-from lvspec_core.verification import LooseVerifier, Rules, StrictVerifier, verify_strict, verify_strict_tree
+from lvspec_core.verification import Rules, verify_strict, verify_strict_tree
+from lvspec_core.verifiers import LooseVerifier, StrictVerifier
 
 VOCABULARY = 4
 

@@ -10,7 +10,8 @@ from fake_race import recorded
 
 from lvspec_core import story
 from lvspec_core.errors import RecordError
-from lvspec_core.records import MAX_LINE_BYTES, load_race, to_dict
+from lvspec_core.race_files import MAX_LINE_BYTES, load_race
+from lvspec_core.records import to_dict
 
 RACE = [json.loads(json.dumps(to_dict(record))) for record in recorded()]
 START, PREFILL = RACE[:2]

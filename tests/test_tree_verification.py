@@ -12,10 +12,8 @@ from test_verification import ANCHOR, FILLER, RULES, VOCABULARY, knobs, known, s
 from lvspec_core.drafting import Proposal
 from lvspec_core.trees import Tree
 from lvspec_core.verification import (
-    LooseVerifier,
     Rules,
     Scores,
-    StrictVerifier,
     find_insertions,
     rows_of,
     verify_loose,
@@ -23,6 +21,7 @@ from lvspec_core.verification import (
     verify_strict,
     verify_strict_tree,
 )
+from lvspec_core.verifiers import LooseVerifier, StrictVerifier
 
 FORK = Tree((-1, -1, 0, 1))  # text → 0 → 2 and text → 1 → 3
 

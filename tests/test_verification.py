@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lvspec_core.drafting import Proposal
-from lvspec_core.verification import LooseVerifier, Rules, Scores, StrictVerifier, find_insertions, verify_loose, verify_strict
+from lvspec_core.verification import Rules, Scores, find_insertions, verify_loose, verify_strict
+from lvspec_core.verifiers import LooseVerifier, StrictVerifier
 
 FILLER, ANCHOR = 0.1, 0.9
 RULES = Rules(threshold=0.5, plausibility=0.2, top_k=3, window=0, entropy_gate=0.0, shift=0)

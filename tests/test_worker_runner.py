@@ -6,7 +6,8 @@ import psutil
 import pytest
 
 from lvspec_core.errors import PairError
-from lvspec_core.records import End, LaneEnd, Round, Start, load_race, save_race
+from lvspec_core.race_files import load_race, save_race
+from lvspec_core.records import End, LaneEnd, Round, Start
 from lvspec_core.settings import METHODS, RaceSettings
 from lvspec_core.worker import RaceWorker
 

@@ -10,6 +10,8 @@ import numpy as np
 from PIL import Image
 
 JPEG_QUALITY = 82
+THUMBNAIL_HEIGHTS = (96, 72, 54, 40, 28, 16)
+THUMBNAIL_CHARACTERS = 200_000  # of all thumbnails of a clip
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,16 @@ def describe(clip: VideoClip) -> dict:
 def film_strip(clip: VideoClip, height: int = 96) -> list[dict]:
     """The sampled frames as small pictures: ``{"time": seconds, "image": "data:image/jpeg;base64,…"}`` per frame, never enlarged."""
     return [{"time": round(time, 3), "image": _data_url(frame, height)} for time, frame in zip(clip.timestamps, clip.frames, strict=True)]
+
+
+def thumbnails(clip: VideoClip) -> tuple[str, ...]:
+    """The sampled frames as JPEG data URLs for a race's first record, as tall as 200 KB for all of them allow."""
+    pictures: list[str] = []
+    for height in THUMBNAIL_HEIGHTS:
+        pictures = [_data_url(frame, height) for frame in clip.frames]
+        if sum(map(len, pictures)) <= THUMBNAIL_CHARACTERS:
+            break
+    return tuple(pictures) if sum(map(len, pictures)) <= THUMBNAIL_CHARACTERS else ()
 
 
 def _data_url(frame: np.ndarray, height: int) -> str:

@@ -27,15 +27,20 @@ class Part:
 
 
 # of the page and of an exported race
-BOARD_STYLES = ("theme.css", "title.css", "board.css", "panels.css")
+BOARD_STYLES = ("theme.css", "title.css", "board.css", "inspector.css", "rounds.css", "panels.css")
 BOARD = Part(
     "board.html",
     (
         "dom.js",
         "model.js",
         "costs.js",
+        "verdicts.js",
+        "rounds.js",
         "lane.js",
         "tips.js",
+        "evidence.js",
+        "inspector.js",
+        "steps.js",
         "chart.js",
         "figures.js",
         "replay.js",

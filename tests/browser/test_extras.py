@@ -12,7 +12,8 @@ from conftest import PHONE
 from fake_race import recorded
 from playwright.sync_api import expect
 
-from lvspec_core.records import load_race, to_dict
+from lvspec_core.race_files import load_race
+from lvspec_core.records import to_dict
 
 pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).resolve().parent
@@ -246,6 +247,7 @@ def test_the_examples_are_races_that_can_be_read():
     entries = json.loads((RACES / "races.json").read_text(encoding="utf-8"))
     assert len(entries) >= 2
     for entry in entries:
+        assert (RACES / entry["file"]).stat().st_size < 1.5 * 2**20
         records = load_race(RACES / entry["file"])
         lanes = {record.lane: record for record in records if record.type == "lane"}
         assert {lane: each.speedup_decode for lane, each in lanes.items()} == entry["speedups"]

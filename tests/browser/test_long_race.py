@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from fake_race import recorded
-from test_extras import open_file
+from test_extras import RACES, open_file
 
-from lvspec_core.records import save_race
+from lvspec_core.race_files import save_race
 from lvspec_core.settings import RaceSettings
 
 pytestmark = pytest.mark.timeout(300)
@@ -28,6 +30,14 @@ ACTIONS = {
     "rest on a word": """(turn) => {
       const word = document.querySelectorAll('.lv-lane[data-lane=ar] .lv-text .tk')[300 + turn];
       word.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, pointerType: 'mouse' })); }""",
+    "pin a word": """(turn) => document.querySelectorAll('.lv-lane[data-lane=lvspec] .lv-text .tk')[500 + turn].click()""",
+    "walk to the next word": """() => document.activeElement.dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true, cancelable: true }))""",
+    "let go of it": "() => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape', bubbles: true }))",
+    "unfold a lane": "() => document.querySelector('.lv-lane[data-lane=ar] .lv-fold').click()",
+    "step": """(turn) => {
+      if (document.querySelector('.lv-step').hidden) document.querySelector('.lv-step-in').click();
+      else document.querySelector('.lv-step-buttons button:nth-child(2)').click(); }""",
     "only differences": "(turn) => document.querySelector('.lv-compare input').click()",
     "set the draft length": """(turn) => {
       const slider = document.querySelector('.lv-whatif .lv-range');
@@ -40,7 +50,7 @@ ACTIONS = {
 
 @pytest.fixture(scope="module")
 def long_race(tmp_path_factory):
-    records = recorded(RaceSettings(question="fast", max_new_tokens=1000))
+    records = recorded(RaceSettings(question="fast", max_new_tokens=1000, details=True))
     return save_race(records, tmp_path_factory.mktemp("long") / "long.jsonl")
 
 
@@ -74,6 +84,7 @@ def test_twenty_races_in_one_tab_do_not_make_it_grow(standin, visit, long_race):
         metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
         return {"megabytes": metrics["JSHeapUsedSize"] / 1e6, "nodes": metrics["Nodes"], "listeners": metrics["JSEventListeners"]}
 
+    examples = json.loads((RACES / "races.json").read_text(encoding="utf-8"))
     session.send("Performance.enable")
     page.evaluate("for (const node of document.querySelectorAll('.lv-examples button')) node.click()")
     open_file(tab, long_race)
@@ -86,7 +97,8 @@ def test_twenty_races_in_one_tab_do_not_make_it_grow(standin, visit, long_race):
         page.wait_for_function(f"document.querySelectorAll('.lv-history tbody tr').length >= {min(24, race + 1)}")
     print(counts)
     early, late = counts
-    # fifteen races are kept as text, about 0.1 MB each
-    assert late["megabytes"] - early["megabytes"] < 8
+    # fifteen races are kept as text, of two bytes a letter
+    kept = 15 * 2 * sum((RACES / each["file"]).stat().st_size for each in examples[:2]) / 2 / 1e6
+    assert late["megabytes"] - early["megabytes"] < kept + 5
     assert late["nodes"] < early["nodes"] * 1.3 + 500
     assert late["listeners"] < early["listeners"] * 1.3 + 200

@@ -9,6 +9,7 @@ import pytest
 from fake_race import recorded
 
 from lvspec_core.records import to_dict
+from lvspec_core.settings import RaceSettings
 
 pytestmark = pytest.mark.timeout(300)
 PHONE = {"width": 360, "height": 740}
@@ -81,11 +82,14 @@ def test_stop_stays_in_reach_on_a_phone(standin, visit):
 
 def test_markup_in_a_race_file_stays_text(standin, visit, tmp_path):
     evil = "<img src=x onerror='window.hacked=1'>"
-    records = [to_dict(record) for record in recorded()]
+    records = [to_dict(record) for record in recorded(RaceSettings(question="fast", max_new_tokens=40, details=True))]
     records[0]["video"]["name"] = records[0]["pair"]["title"] = evil
     for record in records:
         for token in record.get("tokens", []) if record["type"] == "round" else []:
             token["text"] = f" {evil}${{alert(1)}}{{{{this}}}}"
+        if record["type"] == "round":
+            record["target_top"] = record["draft_top"] = [[[evil, 0.5]]] * (len(record["proposed"]) + 1)
+            record["proposed"] = [[token, evil] for token, _ in record["proposed"]]
         if record["type"] == "lane" and record["lane"] == "lvspec":
             record.update(finish="failed", error=evil)
     path = tmp_path / "evil.jsonl"
@@ -96,7 +100,12 @@ def test_markup_in_a_race_file_stays_text(standin, visit, tmp_path):
     assert evil in tab.page.inner_text(".lv-lane[data-lane=ar] .lv-text")
     tab.page.locator(".lv-lane[data-lane=ar] .lv-text .tk").first.hover()
     tab.page.wait_for_timeout(300)
-    assert tab.page.locator(".lv-board img").count() == 0
+    assert evil in tab.page.inner_text(".lv-card")
+    tab.page.locator(".lv-lane[data-lane=lvspec] .lv-text .tk").first.click()
+    tab.page.locator(".lv-lane[data-lane=lvspec] .lv-fold").click()
+    tab.page.get_by_role("button", name="Step", exact=True).click()
+    tab.page.wait_for_timeout(300)
+    assert tab.page.locator(".lv-board img:not([src^='data:image/jpeg;base64,'])").count() == 0
     assert tab.page.evaluate("window.hacked") is None
 
 

@@ -30,12 +30,15 @@ const charts = h("div", { class: "lv-charts" },
     h("p", { class: "lv-note" }, "Overhead: the rules of acceptance and the caches, everything beside the two models."), costsNode));
 const table = h("table", { class: "lv-table" });
 const tableSection = h("section", { class: "lv-section lv-table-section", hidden: true }, h("h3", {}, "The race in numbers"), h("div", { class: "lv-scroll" }, table));
+const steps = buildSteps((moment) => replay.go(moment));
+replay.root.prepend(steps.button);
 const compare = buildCompare();
 const whatIf = buildWhatIf(props.plotly);
 const share = buildShare(props.share || null, () => ({ start: page.race.start, name: page.race.start.video.name, value: feedOf(page) }));
 const history = buildHistory(reopen);
-board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), lanesNode, charts, compare.root, whatIf.root, tableSection, share.root, history.root);
-buildTips(board, (node) => page.race.lanes.get(node.closest(".lv-lane").dataset.lane));
+board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), steps.root, lanesNode, charts, compare.root, whatIf.root, tableSection, share.root, history.root);
+buildTips(board);
+const inspector = buildInspector(board, (name) => ({ race: page.race, lane: page.race.lanes.get(name) }));
 
 function laneNames() {
   const named = [...page.race.lanes.keys()];
@@ -202,6 +205,9 @@ function draw() {
   show(tableSection, over && raceSeconds(race) > 0);
   if (over && raceSeconds(race) > 0 && page.t === null) drawTable(figures);
   drawCharts(over);
+  steps.offer(race, over);
+  steps.mark(lanes);
+  inspector.refresh(race, [...lanes.values()].map((dom) => dom.text));
   const whole = over && raceSeconds(race) > 0;
   compare.draw(whole ? page.compare : null);
   whatIf.draw(whole ? race : null);

@@ -29,7 +29,7 @@ function buildLane(name, onPick) {
   dom.dot = svg("circle", { class: "lv-dot", r: 3.5, cx: 0, cy: 0 });
   dom.track = svg("svg", { class: "lv-track", viewBox: "0 0 280 40", preserveAspectRatio: "none", "aria-hidden": "true" }, dom.area, dom.line);
   dom.clock = h("span", { class: "lv-clock" }, "");
-  dom.text = h("div", { class: "lv-text", tabindex: 0, role: "region", "aria-label": `Text of ${method.title}` });
+  dom.text = h("div", { class: "lv-text", role: "region", "aria-label": `Text of ${method.title}` });
   dom.error = h("p", { class: "lv-error", hidden: true });
   dom.pick = h("button", { class: "lv-pick", type: "button", "aria-label": `Show the text of ${method.title}`, onclick: () => onPick(name) });
   const figures = FIGURES.map(([id, label, tip]) => {
@@ -50,6 +50,7 @@ function buildLane(name, onPick) {
     dom.track, dom.clock);
   dom.body = h("div", { class: "lv-body" },
     h("dl", { class: "lv-figures" }, ...figures), h("ul", { class: "lv-keys", "aria-label": "How the words got in" }, ...keys), dom.error, dom.text);
+  dom.rounds = buildRounds(dom);
   dom.root = h("article", { class: `lv-lane lane-${Object.hasOwn(METHODS, name) ? name : "other"}`, "data-lane": name }, dom.head, dom.body);
   return dom;
 }
@@ -79,6 +80,7 @@ function drawLane(dom, race, lane, t, scale) {
   drawBadge(dom, lane, figures);
   drawTrack(dom, lane, t, scale);
   drawText(dom, lane, t, figures);
+  dom.rounds(lane, t);
   return figures;
 }
 
@@ -93,6 +95,9 @@ function drawBadge(dom, lane, figures) {
   } else if (figures.same === true) [text, kind, tip] = ["= AR so far", "good", "As far as both lanes have come, every token is the same."];
   else if (figures.same === false) {
     [text, kind, tip] = [`leaves AR at token ${figures.differsAt + 1}`, "off", "From this word on the text is worded differently from AR's; the place is marked in the text."];
+  }
+  if (figures.sameDistribution && !figures.error) {
+    [text, kind, tip] = ["same distribution as AR", "good", "This lane draws its words, and by its method from exactly AR’s probabilities: the words differ from AR’s, their odds do not."];
   }
   show(dom.badge, Boolean(text));
   setText(dom.badge, text);

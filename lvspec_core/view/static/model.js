@@ -28,10 +28,12 @@ function newRace(id) {
 
 function laneOf(race, name) {
   if (!race.lanes.has(name)) {
-    race.lanes.set(name, { name, rounds: [], seconds: [], tokens: [], proposed: [], accepted: [], ids: [], all: [], end: null });
+    race.lanes.set(name, { name, rounds: [], seconds: [], tokens: [], proposed: [], accepted: [], ids: [], all: [], end: null, sight: null, evidence: null });
   }
   return race.lanes.get(name);
 }
+
+const lanesOf = (race, record) => record.lanes.flatMap((name) => race.lanes.get(name) || []);
 
 function last(list, otherwise) {
   return list.length ? list[list.length - 1] : otherwise;
@@ -44,7 +46,10 @@ function takeRecords(race, at, records) {
     if (record.type === "start") {
       race.start = record;
       for (const method of record.settings.methods) laneOf(race, method);
-    } else if (record.type === "prefill") race.prefill.push(record);
+    } else if (record.type === "prefill") {
+      race.prefill.push(record);
+      if (record.grid) for (const lane of lanesOf(race, record)) lane.sight = { grid: record.grid, kept: record.kept };
+    } else if (record.type === "evidence") for (const lane of lanesOf(race, record)) lane.evidence = record;
     else if (record.type === "round") takeRound(laneOf(race, record.lane), record);
     else if (record.type === "lane") laneOf(race, record.lane).end = record;
     else if (record.type === "end") race.end = record;
@@ -134,7 +139,7 @@ function figuresAt(race, lane, t) {
     rate: seconds > 0 ? tokens / seconds : null,
     perRound: count ? tokens / count : null,
     acceptance: proposed ? accepted / proposed : null,
-    decode: null, total: null, same: null, differsAt: null,
+    decode: null, total: null, same: null, differsAt: null, sameDistribution: Boolean(end?.same_distribution) && lane !== ar,
     prefill: end ? end.prefill_seconds : prefillSeconds(race, lane.name),
   };
   if (ar && count) {

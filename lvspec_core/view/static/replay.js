@@ -46,6 +46,11 @@ function buildReplay(onMoment) {
   }
   return {
     root,
+    // Goes to a moment and stays there; null: to the end.
+    go: (moment) => {
+      pause();
+      moveTo(moment === null ? total : moment);
+    },
     // Shows the controls for a race of so many seconds; hides them at 0.
     offer: (seconds) => {
       if (seconds === total && root.hidden === !seconds) return;
