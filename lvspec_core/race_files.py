@@ -15,8 +15,19 @@ from lvspec_core.typed_json import parse_json
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_LINE_BYTES = 4 * 2**20
+# what a setting that did not exist when format 1 was written was then, whatever its default is now
+FIXED_THEN = {"proposal": "chain", "adaptive": 0.0, "temperature": 0.0, "top_p": 1.0, "details": False}
+
+
+def _settings_of_then(values: dict) -> dict:
+    settings = values.get("settings")
+    if values.get("type") != "start" or not isinstance(settings, dict):
+        return values
+    return {**values, "version": 2, "settings": {**FIXED_THEN, **settings}}
+
+
 # format version -> how one of its records becomes one of the next version's
-UPGRADES: dict[int, Callable[[dict], dict]] = {}
+UPGRADES: dict[int, Callable[[dict], dict]] = {1: _settings_of_then}
 
 
 def save_race(records: Iterable[Record], path: str | Path) -> Path:

@@ -14,7 +14,7 @@ from lvspec_core.errors import RecordError
 from lvspec_core.record_checks import VERDICTS, complaint
 from lvspec_core.typed_json import read_typed, short
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)

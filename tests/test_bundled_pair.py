@@ -103,7 +103,7 @@ class StepTimes(StoppingCriteria):
 
 
 def test_the_ar_lane_is_not_slower_than_generate(pair):
-    """Both in one process, in turns; the median step of either, in its least disturbed turn."""
+    """Both in one process, in turns; a quick step of either (of ten, one is quicker), in its least disturbed turn."""
     clip, tokens = held_out_clip(1), 40
     settings = RaceSettings(methods=("ar",), max_new_tokens=tokens)
     prompt = pair.target.encode(clip, settings.question)
@@ -115,8 +115,8 @@ def test_the_ar_lane_is_not_slower_than_generate(pair):
         while lane.finish is None:
             lane.round()
             times.append(time.thread_time())
-        ours.append(float(np.median(np.diff(times))))
+        ours.append(float(np.quantile(np.diff(times), 0.1)))
         steps = StepTimes()
         generate(pair.target, prompt, tokens, stopping_criteria=StoppingCriteriaList([steps]))
-        theirs.append(float(np.median(np.diff(steps.times))))
+        theirs.append(float(np.quantile(np.diff(steps.times), 0.1)))
     assert min(ours) <= min(theirs) * 1.03

@@ -131,6 +131,16 @@ def test_every_format_so_far_can_be_read():
     assert set(race_files.UPGRADES) == set(range(1, VERSION))
 
 
+def test_a_race_of_the_first_format_keeps_the_settings_of_its_time(tmp_path):
+    """It knew no adaptive drafts and no sampling: today's defaults must not be claimed for it."""
+    start = lines()[0]
+    settings = {"methods": start["settings"]["methods"], "draft_length": 8}
+    write(tmp_path / "old.jsonl", [{**start, "version": 1, "settings": settings}, *lines()[1:]])
+    read = load_race(tmp_path / "old.jsonl")[0].settings
+    assert read == {**settings, "proposal": "chain", "adaptive": 0.0, "temperature": 0.0, "top_p": 1.0, "details": False}
+    refused(tmp_path / "odd.jsonl", [{**start, "version": 1, "settings": 3}], "settings")
+
+
 def test_a_newer_format_is_refused(tmp_path):
     refused(tmp_path / "new.jsonl", [{**lines()[0], "version": VERSION + 1}], "newer LVSpec Race")
 

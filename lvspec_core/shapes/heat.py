@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from lvspec_core.bench_report import fill_block
-from lvspec_core.calibrate import auc
 from lvspec_core.errors import PairError
 from lvspec_core.evidence import look
 from lvspec_core.pairs import Pair, load_pair
+from lvspec_core.relevance.measures import auc
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
 from lvspec_core.shapes.captions import write_caption
 from lvspec_core.shapes.clips import CALIBRATION_SEED, world_clip
