@@ -41,7 +41,7 @@ EXAMPLES = view.read_examples(ASSETS / "races")
 CONTROLS = {
     "frames": ("Frames", "Sampled evenly over the clip. More frames: more to see, a longer prefill.", 1),
     "pruning_ratio": ("Pruning ratio", "Share of the video that the drafts of SpecVLM and LVSpec do not see.", 0.05),
-    "draft_length": ("Draft length γ", "Tokens the draft guesses before the target checks them.", 1),
+    "draft_length": ("Draft length γ", "The most words the draft guesses before the target checks them.", 1),
     "max_new_tokens": ("Max new tokens", "Where a lane stops if its text has not ended.", 16),
     "seed": ("Seed", "For whatever is drawn at random. Greedy decoding draws nothing.", 1),
     "proposal": ("Proposal", "The shape of a guess: one chain of γ words, or a tree of alternatives.", None),
