@@ -180,9 +180,9 @@ def test_a_lane_unfolds_into_its_rounds(tab):
     page.keyboard.press("Escape")
     page.locator(".lv-lane[data-lane=ar] .lv-fold").click()
     long = page.locator(".lv-lane[data-lane=ar] .lv-round")
-    assert long.count() == 30, "no more is drawn than is read"
+    assert long.count() == 16, "no more is drawn than is read"
     page.locator(".lv-lane[data-lane=ar] .lv-rounds-list").evaluate("(list) => { list.scrollTop = list.scrollHeight; }")
-    expect(long).to_have_count(40)
+    expect(long).to_have_count(32)
     fold.click()
     expect(rounds.first).to_be_hidden()
     page.locator(".lv-lane[data-lane=ar] .lv-fold").click()

@@ -1,6 +1,6 @@
 // Rounds: what was proposed, what of it was kept, and how long it took. A lane unfolds into the list of its rounds.
 
-const ROUNDS_AT_ONCE = 30; // drawn before the reader scrolls on
+const ROUNDS_AT_ONCE = 16; // drawn before the reader scrolls on
 
 // A round's proposal: kept words as in the text, rejected ones struck out, the target's own word last. A tree is an outline:
 // the kept path first, every other branch on a line of its own, as far in as it branches off.
