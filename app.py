@@ -45,7 +45,11 @@ CONTROLS = {
     "max_new_tokens": ("Max new tokens", "Where a lane stops if its text has not ended.", 16),
     "seed": ("Seed", "For whatever is drawn at random. Greedy decoding draws nothing.", 1),
     "proposal": ("Proposal", "The shape of a guess: one chain of γ words, or a tree of alternatives.", None),
-    "adaptive": ("Adaptive drafting", "The draft stops after a word to which it gives less than this. 0: off.", 0.05),
+    "adaptive": (
+        "Adaptive drafting",
+        "The draft stops after a word to which it gives less than this; LVSpec’s only at an anchor; a static tree never. 0: off.",
+        0.05,
+    ),
     "temperature": ("Temperature", "0: always the most probable word. Above: words are drawn; the higher, the bolder.", 0.05),
     "top_p": ("Top p", "Drawn from the fewest best words that hold this share. Matters above temperature 0.", 0.01),
     "plausibility": ("Plausibility ε", "A loose filler needs this share of the top choice’s probability.", 0.01),

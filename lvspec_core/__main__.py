@@ -21,7 +21,8 @@ from lvspec_core.errors import SettingsError, UserError
 from lvspec_core.race_files import check_writable, load_race, save_race, write_whole
 from lvspec_core.records import LaneEnd, Record, of_the_race, race_summary, timeline
 from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
-from lvspec_core.terminal import RaceView, follow, plain_text, title, watch
+from lvspec_core.terminal import RaceView, follow, watch
+from lvspec_core.terminal_words import plain_text, title
 from lvspec_core.view import race_page
 from lvspec_core.worker import get_worker
 

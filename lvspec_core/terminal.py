@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import time
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -21,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lvspec_core.records import LaneEnd, Prefill, Preparing, Record, Round, Start, Token
-from lvspec_core.settings import METHOD_TITLES
+from lvspec_core.terminal_words import percent, plain_text, preparing_text, times, title
 
 # Okabe–Ito colours, and a mark of their own each, so that nothing hangs on colour alone
 STYLES = {
@@ -276,30 +275,7 @@ def style(token: Token) -> str:
     return f"{own} underline" if token.anchor and "underline" not in own else own
 
 
-def title(lane: str) -> str:
-    return METHOD_TITLES.get(lane, plain_text(lane))
-
-
-def times(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}×"
-
-
-def percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f} %"
-
-
-def plain_text(text: str) -> str:
-    """The text without control characters: a saved race or a file's name must not steer the terminal."""
-    return CONTROLS.sub("", text.replace("\n", " ").replace("\t", " "))
-
-
-# C0 and C1 controls, and those that change the direction of writing
-CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _MEASURE = Console(file=io.StringIO())
-
-
-def preparing_text(record: Preparing) -> str:
-    return f"{plain_text(record.part)}: {record.done} of {record.total}"
 
 
 def watch(batches: Iterable[list[Record]], console: Console) -> RaceView:

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from lvspec_core.records import LaneEnd, Prefill, Round, Start, Token
 from lvspec_core.settings import RaceSettings
-from lvspec_core.terminal import MEANINGS, STYLES, LaneView, RaceView, follow, kind_of, plain_text, style, watch
+from lvspec_core.terminal import MEANINGS, STYLES, LaneView, RaceView, follow, kind_of, style, watch
+from lvspec_core.terminal_words import plain_text
 
 RACE = fake_race.recorded(RaceSettings(question="fast", max_new_tokens=60))
 
