@@ -47,7 +47,7 @@ CONTROLS = {
     "proposal": ("Proposal", "The shape of a guess: one chain of γ words, or a tree of alternatives.", None),
     "adaptive": (
         "Adaptive drafting",
-        "The draft stops after a word to which it gives less than this; LVSpec’s only at an anchor; a static tree never. 0: off.",
+        "The draft stops after a word that it gives less than this, LVSpec’s only at an anchor. 0: off.",
         0.05,
     ),
     "temperature": ("Temperature", "0: always the most probable word. Above: words are drawn; the higher, the bolder.", 0.05),
