@@ -159,6 +159,7 @@ def shares(pair: Pair, clip: VideoClip, settings: RaceSettings, lanes: list[Ran]
     clips; ``relevance``, what scoring adds to drafting, measured by drafting the same with and without it in turn."""
     lane, plain = opened(pair, clip, settings, "lvspec"), opened(pair, clip, settings, "lvspec")
     plain.drafter.watch = None
+    lane.drafter.adaptive = plain.drafter.adaptive = 0.0  # both draft the same tokens
     seconds = {True: [], False: []}
     for _ in range(WATCHED_ROUNDS):
         for scored, drafter in ((True, lane.drafter), (False, plain.drafter)):

@@ -91,11 +91,20 @@ def test_the_readmes_pictures_exist():
 
 
 def test_the_recorded_bench_meets_the_goals():
-    methods = json.loads(RESULT.read_text(encoding="utf-8"))["methods"]
-    assert methods["naive_sd"]["speedup_decode"] >= 1.2
-    assert methods["lvspec"]["speedup_decode"] >= 1.8
-    assert methods["lvspec"]["speedup_decode"] > methods["specvlm"]["speedup_decode"]
-    assert methods["naive_sd"]["same_as_ar"] == methods["specvlm"]["same_as_ar"] == 1
+    """Speed as the first issue asks for it; anchors, fidelity and speed as the papers state them (METHODS.md)."""
+    result = json.loads(RESULT.read_text(encoding="utf-8"))
+    methods, peers = result["methods"], result["peers"]
+    ar, naive, specvlm, lvspec = (methods[name] for name in METHODS)
+    assert naive["speedup_decode"] >= 1.2
+    assert naive["same_as_ar"] == specvlm["same_as_ar"] == 1
+    assert result["anchors"]["auc"] >= 0.97
+    assert result["anchors"]["precision_at_recall_90"] >= 0.9
+    assert lvspec["facts_right"] >= 0.998 * ar["facts_right"]
+    assert lvspec["speedup_decode"] >= 2.7
+    assert lvspec["speedup_decode"] >= 1.35 * specvlm["speedup_decode"]
+    assert lvspec["mean_accepted_length"] >= 2.36 * specvlm["mean_accepted_length"]
+    assert naive["tokens_per_second"] >= 1.3 * peers["generate_assisted"]["tokens_per_second"]
+    assert sum(result["shares"].values()) < 0.05
 
 
 def test_the_spaces_front_matter_names_the_tested_versions():
