@@ -80,8 +80,8 @@ class Examples(gr.HTML):
     """The recorded races."""
 
 
-def pick_example(event: gr.EventData):
-    return open_race(str(EXAMPLES[int(event.index)].path))
+def pick_example(event: gr.EventData, request: gr.Request):
+    return open_race(str(EXAMPLES[int(event.index)].path), request)
 
 
 def open_link(query: Mapping[str, str], names: list[str]) -> list:

@@ -159,8 +159,11 @@ def stop_race(request: gr.Request) -> None:
         stop.set()
 
 
-def open_race(path: str):
-    """Draws a saved race; it needs no model."""
+def open_race(path: str, request: gr.Request):
+    """Draws a saved race; it needs no model. Not while a race of this tab takes the board."""
+    if request.session_hash in STOPS:
+        gr.Info("A race is on the board: press Stop or wait for its end, then open the recorded one.")
+        return gr.skip()
     feed = view.Feed()
     try:
         return feed.over(load_race(path))

@@ -9,6 +9,7 @@ import httpx
 import numpy as np
 import pytest
 from conftest import SAMPLES
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -41,6 +42,26 @@ def test_a_place_in_the_queue_can_be_given_up(standin, visit):
     second.state("stopped")
     first.page.click("#stop")
     first.state("stopped")
+
+
+def test_a_recorded_race_does_not_cut_into_a_running_one(standin, visit):
+    """Both would write on one board."""
+    tab = visit(standin)
+    tab.sample(0)
+    tab.ask("endless")
+    tab.race()
+    tab.state("running")
+    tab.page.locator(".lv-examples button").first.dispatch_event("click")
+    expect(tab.page.locator(".toast-body").first).to_contain_text("press Stop or wait for its end")
+    tab.page.locator(".lv-samples button").nth(1).dispatch_event("click")
+    tab.strip()
+    name = tab.page.evaluate("document.querySelector('.lv-detail').textContent.split(' · ')[0]")
+    assert tab.page.get_attribute(".lv-board", "data-state") == "running"
+    tab.page.click("#stop")
+    tab.state("stopped")
+    assert tab.page.evaluate("document.querySelector('.lv-detail').textContent").startswith(name)
+    tab.page.locator(".lv-examples button").first.click()
+    tab.state("finished")
 
 
 def test_a_closed_tab_ends_its_race(standin, visit):

@@ -100,7 +100,8 @@ function prefillText() {
   }
   const list = [...sums].map(([model, seconds]) => `${model} ${secondsText(seconds)}`);
   const strict = page.race.start?.pair.strict_notice || "";
-  return list.length ? `Prefill: ${list.join(", ")}${strict ? `. ${strict}` : ""}` : "";
+  // another clip may be chosen while a race runs, and the board stays with its own
+  return list.length && page.race.start ? `${page.race.start.video.name} · Prefill: ${list.join(", ")}${strict ? `. ${strict}` : ""}` : "";
 }
 
 function finishLines(best, title, figures, prefill) {

@@ -16,7 +16,7 @@ function drawStrip() {
     const size = `${video.width} × ${video.height}`;
     strip.replaceChildren(
       h("p", { class: "lv-strip-say" }, h("b", {}, video.name), ` ${clock(video.seconds)} · ${size} · `,
-        value.frames.length === 1 ? "the one frame that the models see" : `the ${value.frames.length} frames that the models see`,
+        value.frames.length === 1 ? "the one frame that the next race will see" : `the ${value.frames.length} frames that the next race will see`,
         unplayable() ? " · this browser cannot play the file, but the models can read it" : ""),
       h("ol", { class: "lv-frames", tabindex: 0, "aria-label": "Sampled frames" }, ...value.frames.map((frame) =>
         h("li", {}, h("img", { src: /^data:image\//.test(frame.image) ? frame.image : "", alt: `Frame at ${clock(frame.time)}`, height: 72 }), h("span", {}, clock(frame.time))))));
