@@ -15,7 +15,7 @@ import gradio as gr
 import spaces
 
 from lvspec_core import view
-from lvspec_core.errors import UserError, VideoError
+from lvspec_core.errors import SettingsError, UserError, VideoError
 from lvspec_core.race_files import load_race, save_race
 from lvspec_core.records import Record, of_the_race, race_summary, to_dict
 from lvspec_core.registry import pair_info
@@ -200,6 +200,8 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | N
     try:
         if not file:
             raise VideoError("Choose a video first.")
+        if not isinstance(settings or {}, dict):
+            raise SettingsError('The settings must be an object, such as {"frames": 8}.')
         chosen = RaceSettings.from_dict(
             {**(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
         ).validated()

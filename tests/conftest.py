@@ -12,6 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings as hypothesis_settings
+
+# how long an example takes says how busy the machine is
+hypothesis_settings.register_profile("unhurried", deadline=None)
+hypothesis_settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

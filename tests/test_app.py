@@ -155,7 +155,7 @@ def test_the_endpoints_answer_with_records_and_summary(worker):
     json.dumps(answer)
 
 
-@pytest.mark.parametrize("settings", [{"draft_length": 0}, {"pair": "nope"}, {"speed": 9}])
+@pytest.mark.parametrize("settings", [{"draft_length": 0}, {"pair": "nope"}, {"speed": 9}, "x", 5, ["frames"]])
 def test_the_endpoints_refuse_with_a_sentence(worker, settings):
     standin = worker([])
     with pytest.raises(gr.Error):

@@ -108,6 +108,6 @@ def endless(count: int, text: str) -> list:
 @pytest.mark.parametrize(("count", "text"), [(20_000, " a b"), (3, " x" * 100_001)])
 def test_a_file_cannot_make_the_comparison_take_long(count, text):
     race = endless(count, text)
-    began = time.monotonic()
+    began = time.process_time()
     assert compare_race(race) == {}
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
