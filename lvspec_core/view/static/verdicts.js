@@ -57,7 +57,8 @@ function isStrict(race, lane) {
 
 // The word as it may be quoted in a sentence.
 const wordOf = (text) => text.trim() || "the end of the text";
-const said = (text) => h("i", { class: "lv-said" }, wordOf(text));
+// a sign on its own is put in quotation marks, or nobody sees it
+const said = (text) => h("i", { class: "lv-said" }, /[\p{L}\p{N}]/u.test(wordOf(text)) ? wordOf(text) : `“${wordOf(text)}”`);
 const shareText = (chance) => (chance === null || chance === undefined ? "" : chance > 0 && chance < 0.01 ? "less than 1\u00a0%" : `${Math.round(chance * 100)}\u00a0%`);
 const inBrackets = (chance) => (shareText(chance) ? ` (${shareText(chance)})` : "");
 
