@@ -252,3 +252,12 @@ def test_the_examples_are_races_that_can_be_read():
         lanes = {record.lane: record for record in records if record.type == "lane"}
         assert {lane: each.speedup_decode for lane, each in lanes.items()} == entry["speedups"]
         assert all(lanes[lane].same_as_ar for lane in ("naive_sd", "specvlm"))
+
+
+def test_the_tours_card_fits_a_narrow_window(standin, visit):
+    tab = visit(standin, PHONE)
+    tab.page.locator(".lv-tour").click()
+    tab.page.locator(".lv-tour-card").wait_for()
+    box = tab.page.locator(".lv-tour-card").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE["width"]
