@@ -25,7 +25,7 @@ from lvspec_core.decoding import Lane
 from lvspec_core.errors import PairError, SettingsError
 from lvspec_core.fidelity import Fidelity, fidelity, medians
 from lvspec_core.pairs import Pair, load_pair
-from lvspec_core.prefill import Prefilling
+from lvspec_core.prefill import open_lane
 from lvspec_core.race import environment, run_race
 from lvspec_core.records import LaneEnd, Round, Token
 from lvspec_core.relevance.measures import auc, precision_at_recall
@@ -139,12 +139,7 @@ def measure(pair: Pair, settings: RaceSettings, cases: list[Case], warm_up: Case
 
 def opened(pair: Pair, clip: VideoClip, settings: RaceSettings, method: str) -> Lane:
     """A lane after its prefill, before its first round."""
-    prefilling = Prefilling(pair, clip, replace(settings, methods=(method,)))
-    for _ in prefilling.run():
-        pass
-    if prefilling.failures:
-        raise PairError(f"The {method} lane failed, so nothing was measured: {prefilling.failures[method]}")
-    return prefilling.lanes[method]
+    return open_lane(pair, clip, settings, method, f"The {method} lane failed, so nothing was measured")
 
 
 def fidelity_of(pair: Pair, clip: VideoClip, settings: RaceSettings, ran: dict[str, Ran]) -> Fidelity:

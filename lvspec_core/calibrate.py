@@ -7,7 +7,7 @@ writes for the clips of a folder (see :mod:`lvspec_core.own_texts`).
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,46 +23,39 @@ from lvspec_core.pruning import keep_count, uniform_keep
 from lvspec_core.relevance import LIVE, Calibration, teacher_forced_scores
 from lvspec_core.relevance.fitting import MEASURED, RECALL, compare, fit, gather
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
-from lvspec_core.shapes.captions import write_caption
-from lvspec_core.shapes.clips import CALIBRATION_SEED, world_clip
+from lvspec_core.shapes.captions import Word
+from lvspec_core.shapes.clips import CALIBRATION_SEED, captioned_clips, world_clip
+from lvspec_core.shapes.data import word_ids
 from lvspec_core.video import VideoClip, read_video
 
 CLIPS = 240
 COMPARED = 24  # clips on which the scorers that cost whole passes of the target are measured too
 
 
-def world_texts(numbers: Iterable[int], seed: int = CALIBRATION_SEED) -> Iterator[tuple[VideoClip, list[str], np.ndarray]]:
-    """Clips of the shapes world, each with one caption's words and their truth, [n] bool."""
-    for number in numbers:
-        scene, clip = world_clip(number, seed=seed)
-        words = write_caption(scene, np.random.default_rng((seed, number, 1)))
-        yield clip, [word.text for word in words], np.array([word.visual for word in words])
-
-
-def word_ids(pair: Pair) -> dict[str, int]:
-    """The token of every word of the shapes world."""
-    return {word.removeprefix("▁"): index for word, index in pair.draft.tokenizer.get_vocab().items()}
+def truth_of(words: Sequence[Word]) -> np.ndarray:
+    """[n] bool: which words of a caption are visual."""
+    return np.array([word.visual for word in words])
 
 
 def world_readings(pair: Pair, numbers: Iterable[int], pruning_ratio: float, compared: bool = False) -> Iterator[Labelled]:
     """Captions of the shapes world, read by the pair, with their truth; ``compared``: with other clips to compare with."""
-    ids = word_ids(pair)
+    ids = word_ids(pair.draft.tokenizer)
     for number in numbers:
-        ((clip, words, truth),) = world_texts([number])
+        ((_, clip, words),) = captioned_clips([number], CALIBRATION_SEED)
         others = [world_clip(number + further, seed=CALIBRATION_SEED)[1] for further in range(1, OTHERS + 1)] if compared else []
-        yield reading_of(pair, clip, [ids[word] for word in words], pruning_ratio, others), truth
+        yield reading_of(pair, clip, [ids[word.text] for word in words], pruning_ratio, others), truth_of(words)
 
 
 def collect(
     pair: Pair, calibration: Calibration, clips: int, pruning_ratio: float, seed: int = CALIBRATION_SEED
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores and truth of every word of one caption per clip of the shapes world, as the loop would score them."""
-    ids, scores, visual = word_ids(pair), [], []
-    for clip, words, truth in world_texts(range(clips), seed):
+    ids, scores, visual = word_ids(pair.draft.tokenizer), [], []
+    for _, clip, words in captioned_clips(range(clips), seed):
         prompt = pair.draft.encode(clip, DEFAULT_QUESTION)
         kept = uniform_keep(prompt.grid, keep_count(prompt.video_tokens, pruning_ratio))
-        scores += teacher_forced_scores(pair.draft, calibration, prompt, [ids[word] for word in words], kept)
-        visual.append(truth)
+        scores += teacher_forced_scores(pair.draft, calibration, prompt, [ids[word.text] for word in words], kept)
+        visual.append(truth_of(words))
     return np.array(scores), np.concatenate(visual)
 
 

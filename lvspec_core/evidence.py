@@ -36,7 +36,7 @@ class TakingWatch(Watch, Protocol):
     def take(self) -> torch.Tensor: ...
 
 
-class VideoHeat:
+class VideoHeat(Watch):
     """A watch: attention of each watched query to each cell of the video, [queries, cells], and its sum over the video.
 
     ``grid``: (time, rows, columns) of the video tokens, ``cells``: of what is kept of them; see :func:`heat_grid`.
@@ -51,9 +51,6 @@ class VideoHeat:
 
     def wants(self, layer: int) -> bool:
         return layer in self.layers
-
-    def end(self, hidden: torch.Tensor) -> None:
-        pass
 
     def see(self, layer: int, weights: torch.Tensor) -> None:
         mean = weights[..., self.video].mean(dim=(0, 1))  # [queries, video tokens]
@@ -82,12 +79,7 @@ def look(stream: Stream, last: torch.Tensor, ids: Sequence[int], heat: TakingWat
     config = stream.model.decoder.config
     row = config.num_attention_heads * (stream.length + len(ids)) * 4
     step = max(1, WATCHED_BYTES // row)
-    read = torch.cat([last, torch.tensor(ids[:-1], dtype=last.dtype, device=last.device)])
-    seen = []
-    for start in range(0, len(read), step):
-        stream.append(read[start : start + step], heat)
-        seen.append(heat.take())
-    return torch.cat(seen)
+    return torch.cat([heat.take() for _ in stream.read_text(last, ids, step, heat)])
 
 
 def evidence_of(lanes: tuple[str, ...], seen: torch.Tensor, heat: VideoHeat) -> Evidence:

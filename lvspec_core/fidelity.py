@@ -46,11 +46,10 @@ def edit_distance(ar: Sequence[int], text: Sequence[int]) -> float:
 def log_likelihood(stream: Stream, last: torch.Tensor, ids: Sequence[int]) -> float:
     """The mean log-probability, in nats, that a model gives each token of a text. ``stream`` stands before the last prompt token
     ``last``, [1], and is read on; the text's rows must fit into it."""
-    read = torch.cat([last, torch.tensor(ids[:-1], dtype=last.dtype, device=last.device)])
     said = torch.tensor(ids, device=last.device)
     total = 0.0
-    for part, wanted in zip(read.split(ROWS), said.split(ROWS), strict=True):
-        spread = stream.model.head(stream.append(part)[0]).float().log_softmax(-1)
+    for states, wanted in zip(stream.read_text(last, ids, ROWS), said.split(ROWS), strict=True):
+        spread = stream.model.head(states).float().log_softmax(-1)
         total += float(spread.gather(1, wanted[:, None]).sum())
     return total / len(ids)
 

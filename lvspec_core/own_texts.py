@@ -14,9 +14,9 @@ from functools import cache
 import numpy as np
 
 from lvspec_core.decoding import decode
-from lvspec_core.errors import PairError, SettingsError, VideoError
+from lvspec_core.errors import SettingsError, VideoError
 from lvspec_core.pairs import Pair
-from lvspec_core.prefill import Prefilling
+from lvspec_core.prefill import open_lane
 from lvspec_core.pruning import keep_count, uniform_keep
 from lvspec_core.records import Preparing
 from lvspec_core.registry import ASSETS
@@ -148,12 +148,8 @@ def in_the_shape_of(clip: VideoClip, other: VideoClip) -> VideoClip:
 
 def own_caption(pair: Pair, clip: VideoClip, settings: RaceSettings) -> list[int]:
     """What the target alone writes about a clip."""
-    prefilling = Prefilling(pair, clip, RaceSettings(methods=("ar",), question=settings.question, max_new_tokens=settings.max_new_tokens))
-    for _ in prefilling.run():
-        pass
-    if prefilling.failures:
-        raise PairError(f"The target could not read {clip.name}: {prefilling.failures['ar']}")
-    lane = prefilling.lanes["ar"]
+    asked = RaceSettings(question=settings.question, max_new_tokens=settings.max_new_tokens)
+    lane = open_lane(pair, clip, asked, "ar", f"The target could not read {clip.name}")
     for _ in decode(lane):
         pass
     return lane.token_ids

@@ -6,14 +6,14 @@ import base64
 import logging
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from lvspec_core.decoding import METHODS, Lane
 from lvspec_core.drafting import NoDrafter
-from lvspec_core.errors import SettingsError, UserError
+from lvspec_core.errors import PairError, SettingsError, UserError
 from lvspec_core.families.base import Prompt
 from lvspec_core.families.stream import Stream
 from lvspec_core.pairs import Pair
@@ -135,7 +135,7 @@ class Prefilling:
 
     def _read_question(self, lanes: tuple[str, ...]) -> None:
         stream = self._read.fork()
-        self._append_tail(stream)
+        stream.read_tail(self.prompt)
         self._target.update(dict.fromkeys(lanes, stream))
 
     def _attend(self, lane: str) -> None:
@@ -158,14 +158,8 @@ class Prefilling:
 
     def _prefilled_draft(self, keep: list[int] | None) -> Stream:
         stream = self.pair.draft.prefill(self.prompt, self._features["draft"], self._room, keep)
-        self._append_tail(stream)
+        stream.read_tail(self.prompt)
         return stream
-
-    def _append_tail(self, stream: Stream) -> None:
-        """Reads the text after the video but for its last token, with which the first round begins."""
-        tail = self.prompt.tail[:-1].to(stream.model.device)
-        if len(tail):
-            stream.append(tail)
 
     def _open_lanes(self) -> None:
         names = [name for name in self.settings.methods if name not in self.failures]
@@ -217,6 +211,16 @@ class Prefilling:
         if self.pair.target.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter()
+
+
+def open_lane(pair: Pair, clip: VideoClip, settings: RaceSettings, method: str, blame: str) -> Lane:
+    """A lane on its own, after its prefill and before its first round. Where it fails: PairError, ``blame`` and why."""
+    prefilling = Prefilling(pair, clip, replace(settings, methods=(method,)))
+    for _ in prefilling.run():
+        pass
+    if prefilling.failures:
+        raise PairError(f"{blame}: {prefilling.failures[method]}")
+    return prefilling.lanes[method]
 
 
 def sentence_for(error: Exception) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from lvspec_core.families.attention import Watch
+
 ATTENTION_MASS = 0.4  # SpecVLM: the most attended tokens are kept until they hold this share of the video's attention
 
 
@@ -43,7 +45,7 @@ def specvlm_keep(scores: torch.Tensor, grid: tuple[int, int, int], count: int, m
     return sorted(first + evenly(remaining, count - len(first)))
 
 
-class VideoTokenAttention:
+class VideoTokenAttention(Watch):
     """A watch: attention of the watched queries to every video token, averaged over layers, heads and queries."""
 
     def __init__(self, video: slice):
@@ -58,9 +60,6 @@ class VideoTokenAttention:
         mean = weights[..., self.video].mean(dim=(0, 1, 2))  # [video tokens]
         self.total = mean if self.total is None else self.total + mean
         self.layers += 1
-
-    def end(self, hidden: torch.Tensor) -> None:
-        pass
 
     @property
     def scores(self) -> torch.Tensor:

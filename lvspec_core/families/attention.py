@@ -6,6 +6,7 @@ that call are computed beside SDPA and given to it. So only the rows that were a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -18,15 +19,36 @@ ATTENTION = "watched_sdpa"
 
 
 class Watch(Protocol):
-    """Looks at attention weights, and at what comes out in the end, while a model runs."""
+    """Looks at attention weights, and at what comes out in the end, while a model runs. Whatever a watch does not define it leaves."""
 
-    def wants(self, layer: int) -> bool: ...
+    def wants(self, layer: int) -> bool:
+        """Whether it wants to see this layer's weights."""
+        return False
 
     def see(self, layer: int, weights: torch.Tensor) -> None:
         """``weights``: [key/value heads, queries per head group, n, keys], each row sums to 1."""
 
     def end(self, hidden: torch.Tensor) -> None:
         """``hidden``: [1, n, hidden], the final hidden states of the rows, from which the token after each is predicted."""
+
+
+class EveryLayer(Watch):
+    """Keeps all layers apart: of each the tensor, [queries, …], that ``reduce`` makes of its weights (see :meth:`Watch.see`)."""
+
+    def __init__(self, reduce: Callable[[torch.Tensor], torch.Tensor]):
+        self.reduce = reduce
+        self.seen: list[torch.Tensor] = []
+
+    def wants(self, layer: int) -> bool:
+        return True
+
+    def see(self, layer: int, weights: torch.Tensor) -> None:
+        self.seen.append(self.reduce(weights))
+
+    def take(self) -> torch.Tensor:
+        """[queries, layers, …] of the last pass."""
+        seen, self.seen = self.seen, []
+        return torch.stack(seen, dim=1)
 
 
 def watched_sdpa(module, query, key, value, attention_mask, scaling=None, dropout=0.0, watch: Watch | None = None, **kwargs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,7 +11,7 @@ from lvspec_core.families.attention import Watch
 from lvspec_core.families.cache import KVCache
 
 if TYPE_CHECKING:
-    from lvspec_core.families.base import VideoLM
+    from lvspec_core.families.base import Prompt, VideoLM
 
 
 class Stream:
@@ -47,6 +47,20 @@ class Stream:
         rotary = self.cos[:, start : start + count], self.sin[:, start : start + count]
         mask = self.model.causal_mask(count, self.cache) if count > 1 else None
         return self.model.run(self.model.embed(ids)[None], rotary, self.cache, mask, watch)
+
+    def read_tail(self, prompt: Prompt) -> torch.Tensor:
+        """Reads the prompt's text after the video but for its last token, with which a text begins; returns that token, [1]."""
+        tail = prompt.tail.to(self.model.device)
+        if len(tail) > 1:
+            self.append(tail[:-1])
+        return tail[-1:]
+
+    def read_text(self, last: torch.Tensor, ids: Sequence[int], rows: int, watch: Watch | None = None) -> Iterator[torch.Tensor]:
+        """Reads a given text after the last prompt token ``last``, [1], at most ``rows`` positions a pass; yields of each pass the final
+        hidden states, [n, hidden], that predict the text's next n tokens."""
+        read = torch.cat([last, torch.tensor(ids[:-1], dtype=last.dtype, device=last.device)])
+        for part in read.split(rows):
+            yield self.append(part, watch)[0]
 
     def rollback(self, length: int) -> None:
         self.cache.rollback(max(length, self.base))

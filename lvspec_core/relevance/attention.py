@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from lvspec_core.families.attention import Watch
 
-class AttentionShare:
+
+class AttentionShare(Watch):
     """A watch: the share of each watched query's attention that goes to the video tokens, of one layer.
 
     ``head``: one head's share; None: the mean over heads.
@@ -23,9 +25,6 @@ class AttentionShare:
     def see(self, layer: int, weights: torch.Tensor) -> None:
         shares = weights[..., self.video].sum(-1).flatten(0, 1)  # [heads, n]
         self.shares.append(shares.mean(0) if self.head is None else shares[self.head])
-
-    def end(self, hidden: torch.Tensor) -> None:
-        pass
 
     def take(self) -> list[torch.Tensor]:
         shares, self.shares = self.shares, []

@@ -12,6 +12,7 @@ import torch
 
 from lvspec_core.errors import PairError
 from lvspec_core.families.stream import Stream
+from lvspec_core.pair_file import add_entries
 from lvspec_core.relevance.attention import AttentionShare
 from lvspec_core.relevance.live import LiveScorer
 from lvspec_core.relevance.probe import Probe
@@ -99,14 +100,10 @@ class Calibration:
 
     def save(self, path: Path, measured: dict | None = None) -> None:
         """Writes the entry into a pair's file, whatever else stands there, and on what it was ``measured``. May raise OSError."""
-        content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        content["relevance"] = {**self.to_dict(), "quantiles": list(self.quantiles)}
+        entry = {**self.to_dict(), "quantiles": list(self.quantiles)}
         if self.weights:
-            content["relevance"]["weights"] = list(self.weights)
-        if measured:
-            content["measured"] = measured
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            entry["weights"] = list(self.weights)
+        add_entries(path, {"relevance": entry} | ({"measured": measured} if measured else {}))
 
     def threshold_for(self, quantile: float | None) -> float:
         """The score from which a position is an anchor; ``quantile``: share of positions that shall be fillers, None: calibrated."""

@@ -59,7 +59,4 @@ def teacher_forced_scores(
     """
     features = draft.video_features(prompt) if features is None else features
     stream = draft.prefill(prompt, features, len(prompt.tail) + len(token_ids), keep)
-    tail = prompt.tail.to(draft.device)
-    if len(tail) > 1:
-        stream.append(tail[:-1])
-    return Annotator(calibration, stream, tail[-1:]).score(list(token_ids))
+    return Annotator(calibration, stream, stream.read_tail(prompt)).score(list(token_ids))

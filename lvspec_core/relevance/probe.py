@@ -10,24 +10,19 @@ import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from lvspec_core.families.attention import Watch
 from lvspec_core.relevance.measures import auc
 
 STEPS = 200
 PENALTIES = (1e-1, 1e-2, 1e-3, 1e-4)  # on the squared weights of standardised features; few clips need a strong one
 
 
-class Probe:
+class Probe(Watch):
     """A watch: relevance = sigmoid(weights · hidden state + bias). ``weights``: [hidden + 1], the bias last, float32."""
 
     def __init__(self, weights: torch.Tensor):
         self.weights, self.bias = weights[:-1], weights[-1]
         self.rows: list[torch.Tensor] = []  # one [n, hidden] per call
-
-    def wants(self, layer: int) -> bool:
-        return False
-
-    def see(self, layer: int, weights: torch.Tensor) -> None:
-        pass
 
     def end(self, hidden: torch.Tensor) -> None:
         self.rows.append(hidden[0])

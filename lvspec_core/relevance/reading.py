@@ -8,6 +8,7 @@ from functools import cached_property
 
 import torch
 
+from lvspec_core.families.attention import EveryLayer
 from lvspec_core.families.base import Prompt, VideoLM
 
 ROWS = 32  # text positions read in one pass, so that no matrix of all positions against each other is ever made
@@ -21,23 +22,6 @@ class Seen:
     hidden: torch.Tensor
     shares: torch.Tensor
     logits: torch.Tensor
-
-
-class _Shares:
-    """A watch: the video's share of every layer's and head's attention, one [heads, n] per layer and pass."""
-
-    def __init__(self, video: slice):
-        self.video = video
-        self.found: list[torch.Tensor] = []
-
-    def wants(self, layer: int) -> bool:
-        return True
-
-    def see(self, layer: int, weights: torch.Tensor) -> None:
-        self.found.append(weights[..., self.video].sum(-1).flatten(0, 1))
-
-    def end(self, hidden: torch.Tensor) -> None:
-        pass
 
 
 class Reading:
@@ -101,14 +85,11 @@ class Reading:
         """The text as a model reads it after the video of ``shown``."""
         model, prompt = self.models[role], self.prompt
         stream = model.prefill(prompt, self._features(role, shown), len(prompt.tail) + len(self.token_ids), keep)
-        tail = prompt.tail.to(model.device)
-        if len(tail) > 1:
-            stream.append(tail[:-1])
-        ids = torch.cat([tail[-1:], torch.tensor(self.token_ids[:-1], dtype=torch.long, device=model.device)])
+        last = stream.read_tail(prompt)
+        watch = EveryLayer(lambda weights: weights[..., stream.video].sum(-1).flatten(0, 1).T)  # [n, heads]
         hidden, shares = [], []
-        for part in ids.split(ROWS):
-            watch = _Shares(stream.video)
-            hidden.append(stream.append(part, watch)[0])
-            shares.append(torch.stack(watch.found))
+        for states in stream.read_text(last, self.token_ids, ROWS, watch):
+            hidden.append(states)
+            shares.append(watch.take())
         states = torch.cat(hidden)
-        return Seen(states, torch.cat(shares, dim=-1), model.head(states))
+        return Seen(states, torch.cat(shares).permute(1, 2, 0), model.head(states))

@@ -65,6 +65,11 @@ def patchify(frames: np.ndarray, mean: np.ndarray, std: np.ndarray, noise: torch
     return pixels.view(batch, count // TEMPORAL * rows * columns, -1)
 
 
+def word_ids(tokenizer) -> dict[str, int]:
+    """The token of every word of the shapes world."""
+    return {word.removeprefix("▁"): index for word, index in tokenizer.get_vocab().items() if index not in tokenizer.all_special_ids}
+
+
 class BatchMaker:
     """Makes batches from a processor and a model that knows the position ids (get_rope_index)."""
 
@@ -72,9 +77,7 @@ class BatchMaker:
         self.processor = processor
         self.rope_index = model.model.get_rope_index
         tokenizer = processor.tokenizer
-        self.word_ids = {
-            word.removeprefix("▁"): index for word, index in tokenizer.get_vocab().items() if index not in tokenizer.all_special_ids
-        }
+        self.word_ids = word_ids(tokenizer)
         self.end = tokenizer.eos_token_id
         self.mean = np.asarray(processor.video_processor.image_mean, np.float32)
         self.std = np.asarray(processor.video_processor.image_std, np.float32)

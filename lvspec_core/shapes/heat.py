@@ -8,7 +8,6 @@ clips [ours].
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,13 @@ from rich.table import Table
 from lvspec_core.bench_report import fill_block
 from lvspec_core.errors import PairError
 from lvspec_core.evidence import look
+from lvspec_core.families.attention import EveryLayer
+from lvspec_core.pair_file import add_entries
 from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.relevance.measures import auc
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
-from lvspec_core.shapes.captions import write_caption
-from lvspec_core.shapes.clips import CALIBRATION_SEED, world_clip
-from lvspec_core.shapes.data import HELD_OUT_SEED
+from lvspec_core.shapes.clips import CALIBRATION_SEED, captioned_clips
+from lvspec_core.shapes.data import HELD_OUT_SEED, word_ids
 from lvspec_core.shapes.scene import Thing
 
 CLIPS = 40
@@ -43,28 +43,6 @@ class Look:
     attribute: str
     paid: np.ndarray
     shows: np.ndarray
-
-
-class EveryLayer:
-    """A watch that keeps all layers apart; see :class:`lvspec_core.evidence.VideoHeat`."""
-
-    def __init__(self, video: slice):
-        self.video = video
-        self.seen: list[torch.Tensor] = []
-
-    def wants(self, layer: int) -> bool:
-        return True
-
-    def end(self, hidden: torch.Tensor) -> None:
-        pass
-
-    def see(self, layer: int, weights: torch.Tensor) -> None:
-        self.seen.append(weights[..., self.video].mean(dim=(0, 1)))
-
-    def take(self) -> torch.Tensor:
-        """[queries, layers, video tokens] of the last pass."""
-        seen, self.seen = self.seen, []
-        return torch.stack(seen, dim=1)
 
 
 def shown(thing: Thing, grid: tuple[int, int, int], frames: int) -> np.ndarray:
@@ -87,17 +65,15 @@ def _inside(centre: float, radius: float, parts: int) -> np.ndarray:
 def collect(pair: Pair, clips: int, seed: int) -> list[Look]:
     """The fact words of one caption per clip."""
     target = pair.target
-    ids = {word.removeprefix("▁"): index for word, index in target.tokenizer.get_vocab().items()}
-    looks = []
-    for number in range(clips):
-        scene, clip = world_clip(number, seed=seed)
-        words = write_caption(scene, np.random.default_rng((seed, number, 1)))
+    ids, looks = word_ids(target.tokenizer), []
+    for scene, clip, words in captioned_clips(range(clips), seed):
         with torch.inference_mode():
             prompt = target.encode(clip, DEFAULT_QUESTION)
             stream = target.prefill(prompt, target.video_features(prompt), len(prompt.tail) + len(words))
-            tail = prompt.tail.to(target.device)
-            stream.append(tail[:-1])
-            seen = look(stream, tail[-1:], [ids[word.text] for word in words], EveryLayer(stream.video))  # [words, layers, tokens]
+            last = stream.read_tail(prompt)
+            # a watch that keeps all layers apart; see VideoHeat
+            watch = EveryLayer(lambda weights, video=stream.video: weights[..., video].mean(dim=(0, 1)))
+            seen = look(stream, last, [ids[word.text] for word in words], watch)  # [words, layers, video tokens]
         above = (seen - seen.mean(0)).cpu().numpy()
         things = {attribute: iter(scene.things) for attribute in OF_A_THING}
         for place, word in enumerate(words):
@@ -147,13 +123,6 @@ def measure(pair: Pair, clips: int = CLIPS) -> dict:
     }
 
 
-def save(entry: dict, path: Path) -> None:
-    """Writes the entry into a pair's file, whatever else stands there."""
-    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    content["evidence"] = entry
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lvspec_core heat", description=__doc__)
     parser.add_argument("--pair", default=RaceSettings.pair)
@@ -165,7 +134,7 @@ def main(arguments: list[str]) -> int:
     if not pair.info.bundled:
         raise PairError(f"{pair.info.name} has no ground truth to measure against; its heat maps average all layers.")
     entry = measure(pair, options.clips)
-    save(entry, pair.info.calibration)
+    add_entries(pair.info.calibration, {"evidence": entry})
     if options.docs:
         fill_block(options.docs / "METHODS.md", "heat", markdown(entry))
     _print(entry)

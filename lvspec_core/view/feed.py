@@ -32,8 +32,7 @@ class Feed:
         """The next records of the race, or what is done before it can begin."""
         batch = list(batch)
         preparing = next((record for record in reversed(batch) if isinstance(record, Preparing)), None)
-        batch = of_the_race(batch)
-        if preparing and not batch:
+        if preparing and not of_the_race(batch):
             return self._value("waiting", [], message=f"{preparing.part}: {preparing.done} of {preparing.total} …")
         return self._value("running", self._take(batch))
 

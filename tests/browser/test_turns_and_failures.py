@@ -14,13 +14,18 @@ from playwright.sync_api import expect
 pytestmark = pytest.mark.timeout(300)
 
 
+def race_without_end(tab) -> None:
+    """Starts a race that only a stop, or the tab's end, ends."""
+    tab.ask("endless")
+    tab.race()
+    tab.state("running")
+
+
 def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):
     first, second = visit(standin), visit(standin)
     for tab in (first, second):
         tab.sample(0)
-    first.ask("endless")
-    first.race()
-    first.state("running")
+    race_without_end(first)
     second.race()
     second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('1 race before yours')")
     second.shot("race-waiting")
@@ -48,9 +53,7 @@ def test_a_recorded_race_does_not_cut_into_a_running_one(standin, visit):
     """Both would write on one board."""
     tab = visit(standin)
     tab.sample(0)
-    tab.ask("endless")
-    tab.race()
-    tab.state("running")
+    race_without_end(tab)
     tab.page.locator(".lv-examples button").first.dispatch_event("click")
     expect(tab.page.locator(".toast-body").first).to_contain_text("press Stop or wait for its end")
     tab.page.locator(".lv-samples button").nth(1).dispatch_event("click")
@@ -68,9 +71,7 @@ def test_a_closed_tab_ends_its_race(standin, visit):
     first, second = visit(standin), visit(standin)
     for tab in (first, second):
         tab.sample(0)
-    first.ask("endless")
-    first.race()
-    first.state("running")
+    race_without_end(first)
     first.page.close()
     began = time.monotonic()
     second.race()
