@@ -128,6 +128,8 @@ class Visit:
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
+        self.answered: list[str] = []
+        self.page.on("requestfinished", lambda request: self.answered.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         began = time.monotonic()
@@ -139,6 +141,16 @@ class Visit:
     @property
     def hosts(self) -> set[str]:
         return {urlsplit(url).netloc for url in self.requests if url.startswith(("http", "ws"))}
+
+    def reload(self) -> None:
+        """Loads the page again, once it has its answer to what it asked of the server when it opened: Gradio calls a page that
+        leaves before that a broken connection."""
+        for _ in range(200):
+            if any("/queue/data" in url for url in self.answered):
+                break
+            self.page.wait_for_timeout(50)
+        self.answered.clear()
+        self.page.reload()
 
     def state(self, *names: str, timeout: float = 90) -> str:
         """Waits until the board is in one of these states; returns which."""

@@ -200,7 +200,7 @@ def test_the_tour_takes_six_steps_and_is_remembered(standin, visit):
     assert card.is_hidden()
     assert page.locator(".lv-tour-spot").count() == 0
     assert page.evaluate("document.activeElement.textContent") == "? Tour"
-    page.reload()
+    tab.reload()
     page.wait_for_selector(".lv-lane")
     assert page.locator(".lv-invite").is_hidden()
     page.locator(".lv-tour").click()

@@ -39,7 +39,7 @@ def test_the_theme_switch_is_remembered(server, visit):
     page = tab.page
     page.click(".lv-theme")
     assert page.evaluate("document.body.classList.contains('dark')")
-    page.reload()
+    tab.reload()
     page.wait_for_selector(".lv-lane")
     page.wait_for_timeout(500)
     assert page.evaluate("document.body.classList.contains('dark')")

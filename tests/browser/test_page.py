@@ -99,7 +99,7 @@ def test_the_race_file_downloads_and_opens_again(server, visit, tmp_path):
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert records[0]["type"] == "start"
     assert records[-1]["type"] == "end"
-    page.reload()
+    tab.reload()
     page.wait_for_selector(".lv-lane")
     page.locator("#open-race + input[type=file], input[type=file][accept='.jsonl']").first.set_input_files(path)
     tab.state("finished")
