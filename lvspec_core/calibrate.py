@@ -25,7 +25,7 @@ from lvspec_core.relevance.fitting import MEASURED, RECALL, compare, fit, gather
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
 from lvspec_core.shapes.captions import Word
 from lvspec_core.shapes.clips import CALIBRATION_SEED, captioned_clips, world_clip
-from lvspec_core.shapes.data import word_ids
+from lvspec_core.shapes.words import word_ids
 from lvspec_core.video import VideoClip, read_video
 
 CLIPS = 240

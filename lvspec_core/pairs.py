@@ -87,9 +87,9 @@ class Pair:
         for model in (self.target, self.draft):
             cache = model.new_cache(64 + max(missing))
             ids = torch.ones(32, dtype=torch.long, device=model.device)
-            model.run(model.embed(ids)[None], model.rotary(torch.arange(32).expand(3, -1)), cache)
+            model.run(model.embed(ids)[None], model.rotary(model.row_of_positions(0, 32)), cache)
             for rows in sorted(missing):
-                cos, sin = model.rotary(torch.arange(32, 32 + rows).expand(3, -1))
+                cos, sin = model.rotary(model.row_of_positions(32, 32 + rows))
                 mask = model.causal_mask(rows, cache) if rows > 1 else None
                 hidden = model.run(model.embed(ids[:1].expand(rows))[None], (cos, sin), cache, mask)
                 model.head(hidden[0]).topk(min(5, model.vocabulary))

@@ -1,4 +1,4 @@
-"""Tiny pairs of the real architecture with random weights, saved and loaded as any checkpoint is."""
+"""Tiny pairs of the real architectures with random weights, saved and loaded as any checkpoint is."""
 
 from __future__ import annotations
 
@@ -19,39 +19,50 @@ hypothesis_settings.register_profile("unhurried", deadline=None)
 hypothesis_settings.load_profile("unhurried")
 
 
-@pytest.fixture(scope="session")
-def random_pair_folder(tmp_path_factory) -> Path:
+# what a further family adds to the tests of everything that runs on a model: its name
+FAMILIES = ("qwen2_5_vl", "llava_onevision")
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def random_pair_info(request, tmp_path_factory):
     """A target of random weights and a draft that is the target with noise on it: it agrees often, not always."""
     import torch
-    from transformers import Qwen2_5_VLForConditionalGeneration
 
-    from lvspec_core.shapes.models import build_config, save_processor
+    from lvspec_core.registry import PairInfo
+    from lvspec_core.shapes.models import ARCHITECTURES
 
     torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("random-pair")
+    family = request.param
+    folder = tmp_path_factory.mktemp(f"random-{family}")
+    architecture = ARCHITECTURES[family]
     torch.manual_seed(3)
-    config = build_config(layers=4, vision_layers=1, vision_hidden=32, hidden=64, intermediate=96)
-    config.text_config.rope_parameters["mrope_section"] = [2, 3, 3]
+    config = architecture.build_config(layers=4, vision_layers=1, vision_hidden=32, hidden=64, intermediate=96)
+    if architecture.axes > 1:
+        config.text_config.rope_parameters["mrope_section"] = [2, 3, 3]
     config.text_config.initializer_range = config.vision_config.initializer_range = 0.25
-    model = Qwen2_5_VLForConditionalGeneration._from_config(config)
+    model = architecture.model._from_config(config)
     for role, noise in (("target", 0.0), ("draft", 0.03)):
         with torch.no_grad():
             for parameter in model.model.parameters():
                 parameter += noise * parameter.std() * torch.randn_like(parameter) if parameter.dim() > 1 else 0
         model.save_pretrained(folder / role)
-        save_processor(folder / role)
+        architecture.build_processor().save_pretrained(folder / role)
     quantiles = [index / 100 for index in range(101)]
     entry = {"scorer": "draft_attention", "layer": -1, "threshold": 0.5, "quantiles": quantiles}
     (folder / "pair.json").write_text(json.dumps({"relevance": entry}))
-    return folder
+    return PairInfo("random", "Random weights", family, str(folder / "target"), str(folder / "draft"), folder=str(folder))
 
 
 @pytest.fixture(scope="session")
-def random_pair(random_pair_folder):
-    from lvspec_core.pairs import PairInfo, load_pair
+def random_pair_folder(random_pair_info) -> Path:
+    return Path(random_pair_info.folder)
 
-    folder = random_pair_folder
-    return load_pair(PairInfo("random", "Random weights", "qwen2_5_vl", str(folder / "target"), str(folder / "draft"), folder=str(folder)))
+
+@pytest.fixture(scope="session")
+def random_pair(random_pair_info):
+    from lvspec_core.pairs import load_pair
+
+    return load_pair(random_pair_info)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from lvspec_core.pairs import PAIRS, PairInfo
 from lvspec_core.worker import runner
 
 folder = Path(os.environ["RANDOM_PAIR"])
-PAIRS["random"] = PairInfo(
-    "random", "Random weights", "qwen2_5_vl", str(folder / "target"), str(folder / "draft"), bundled=True, folder=str(folder)
-)
+family = json.loads((folder / "target" / "config.json").read_text())["model_type"]
+roles = {role: str(folder / role) for role in ("target", "draft")}
+PAIRS["random"] = PairInfo("random", "Random weights", family, **roles, bundled=True, folder=str(folder))
 
 run = runner.run

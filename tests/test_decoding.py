@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import torch
+import stock
 
 from lvspec_core.decoding import METHODS, decode
 from lvspec_core.prefill import Prefilling
@@ -24,14 +24,8 @@ def decoded(pair, clip, settings, method, ends=()):
     return lane, list(decode(lane))
 
 
-@torch.inference_mode()
 def generated(model, clip, question, budget) -> list[int]:
-    """What the stock `generate` says, given the same pixels and seconds per grid."""
-    prompt = model.encode(clip, question)
-    inputs = {name: value for name, value in prompt.inputs.items() if isinstance(value, torch.Tensor)}
-    inputs["second_per_grid_ts"] = prompt.inputs["second_per_grid_ts"]
-    out = model.model.generate(**inputs, do_sample=False, max_new_tokens=budget)
-    return out[0, len(prompt.ids) :].tolist()
+    return stock.generate(model, model.encode(clip, question), budget)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,7 +16,8 @@ from lvspec_core.relevance import Calibration
 
 
 def info(folder, **changes) -> PairInfo:
-    made = PairInfo("random", "Random", "qwen2_5_vl", str(folder / "target"), str(folder / "draft"), folder=str(folder))
+    family = json.loads((folder / "target" / "config.json").read_text())["model_type"] if (folder / "target").is_dir() else "qwen2_5_vl"
+    made = PairInfo("random", "Random", family, str(folder / "target"), str(folder / "draft"), folder=str(folder))
     return replace(made, **changes)
 
 
@@ -88,9 +89,13 @@ def test_different_tokenizers_are_refused(folder):
 
 
 def test_different_patches_are_refused(folder):
-    path = folder / "draft" / "config.json"
+    name, edit = {
+        "qwen2_5_vl": ("config.json", lambda config: config["vision_config"].update(tokens_per_second=7)),
+        "llava_onevision": ("processor_config.json", lambda config: config["video_processor"].update(size={"height": 56, "width": 56})),
+    }[info(folder).family]
+    path = folder / "draft" / name
     config = json.loads(path.read_text())
-    config["vision_config"]["tokens_per_second"] = 7
+    edit(config)
     path.write_text(json.dumps(config))
     with pytest.raises(PairError, match="different patches"):
         load_pair(info(folder))

@@ -9,7 +9,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from lvspec_core.pieces import Pieces, Spelling
-from lvspec_core.shapes.models import build_tokenizer
+from lvspec_core.shapes.qwen import TOKENS
+from lvspec_core.shapes.words import build_tokenizer
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
@@ -21,7 +22,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-WORDS = build_tokenizer()
+WORDS = build_tokenizer(TOKENS)
 BYTES = byte_tokenizer()
 
 

@@ -17,9 +17,10 @@ from lvspec_core.video import VideoClip
 class Prompt:
     """A video and a question as the models read them.
 
-    ``ids``: [L]. ``positions``: [3, L], the rotary position of every token (time, height, width). ``video``: where the video
-    tokens stand in L. ``grid``: (time, rows, columns) of the video tokens. ``next_position``: position of the first new token.
-    ``inputs``: what the vision tower reads.
+    ``ids``: [L]. ``positions``: [axes, L], the rotary position of every token along each of the family's axes. ``video``: where the
+    tokens of the video's tiles stand in L. ``grid``: (time, rows, columns) of those. ``next_position``: position of the first new
+    token. ``inputs``: what the vision tower reads. ``marks``: how many tokens right after the tiles are features of the video too,
+    but show nothing of it (LLaVA-OneVision's newline): always read, never pruned.
     """
 
     ids: torch.Tensor
@@ -28,11 +29,17 @@ class Prompt:
     grid: tuple[int, int, int]
     next_position: int
     inputs: dict = field(repr=False)
+    marks: int = 0
+
+    @property
+    def features_end(self) -> int:
+        """Where the video's features end in L, and the text goes on."""
+        return self.video.stop + self.marks
 
     @property
     def tail(self) -> torch.Tensor:
         """The text after the video."""
-        return self.ids[self.video.stop :]
+        return self.ids[self.features_end :]
 
     @property
     def video_tokens(self) -> int:
@@ -43,13 +50,15 @@ class VideoLM(ABC):
     """A stock transformers model and its processor behind the few calls that decoding needs. Batch size is always one.
 
     A family sets ``model`` (the stock model), ``processor``, ``decoder`` (the stock text model: ``embed_tokens``, ``layers``,
-    ``norm``, ``rotary_emb``) and ``head``. The layers are called one after another from here: the same modules with the same
-    arguments as in the stock forward pass, without the fixed cost of its wrappers, which a draft pays on every token.
+    ``norm``, ``rotary_emb``) and ``head``, and says with ``axes`` how many numbers make a token's position.
+    The layers are called one after another from here: the same modules with the same arguments as in the stock forward pass,
+    without the fixed cost of its wrappers, which a draft pays on every token.
     """
 
     model: torch.nn.Module
     decoder: torch.nn.Module
     head: torch.nn.Module
+    axes: int = 1
 
     def __init__(self, name: str, model, processor, decoder, head):
         self.name = name
@@ -73,11 +82,22 @@ class VideoLM(ABC):
 
     @abstractmethod
     def video_features(self, prompt: Prompt) -> torch.Tensor:
-        """Runs the vision tower: [video tokens, hidden]."""
+        """Runs the vision tower: [video tokens and marks, hidden]."""
 
     @abstractmethod
     def same_sight(self, other: VideoLM) -> bool:
         """Whether the other model reads the same patches at the same positions, so that one prompt serves both."""
+
+    def plain(self, question: str) -> str:
+        """The question with nothing in it that the tokenizer would take for a control token."""
+        for token in sorted(self.tokenizer.get_added_vocab(), key=len, reverse=True):
+            question = question.replace(token, f"{token[:1]} {token[1:]}")
+        return question
+
+    def question_text(self, question: str) -> str:
+        """What the processor's chat template makes of a video and a question."""
+        messages = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": self.plain(question)}]}]
+        return self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
 
     @property
     def device(self) -> torch.device:
@@ -97,8 +117,13 @@ class VideoLM(ABC):
         return hidden
 
     def rotary(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosine and sine tables [1, n, head dim] of positions [3, n]."""
-        return self.decoder.rotary_emb(self.head.weight, positions[:, None].to(self.device))
+        """Cosine and sine tables [1, n, head dim] of positions [axes, n]."""
+        positions = positions.to(self.device)
+        return self.decoder.rotary_emb(self.head.weight, positions[:, None] if self.axes > 1 else positions)
+
+    def row_of_positions(self, start: int, stop: int) -> torch.Tensor:
+        """[axes, stop − start]: positions of text, the same along every axis."""
+        return torch.arange(start, stop).expand(self.axes, -1)
 
     def prefill(self, prompt: Prompt, features: torch.Tensor, room: int, keep: list[int] | None = None) -> Stream:
         """Reads the prompt up to the end of its video.
@@ -107,20 +132,21 @@ class VideoLM(ABC):
         they stand where they stood in the video, so that pruning shortens the cache and nothing else. ``room``: tokens that
         may follow the video, the rest of the prompt included.
         """
-        start, stop = prompt.video.start, prompt.video.stop
-        positions = prompt.positions[:, :stop]
+        start, end = prompt.video.start, prompt.features_end
         if keep is not None:
-            chosen = torch.tensor(keep, dtype=torch.long)
-            features = features[chosen.to(features.device)]
-            positions = torch.cat([positions[:, :start], positions[:, start:][:, chosen]], dim=1)
+            seen = torch.tensor([*keep, *range(prompt.video_tokens, prompt.video_tokens + prompt.marks)], dtype=torch.long)
+            features = features[seen.to(features.device)]
+            positions = torch.cat([prompt.positions[:, :start], prompt.positions[:, start:end][:, seen]], dim=1)
+        else:
+            positions = prompt.positions[:, :end]
         text = self.embed(prompt.ids[:start].to(self.device))
         embeddings = torch.cat([text, features.to(text.dtype)])[None]  # [1, n, hidden]
         read = embeddings.shape[1]
         cache = self.new_cache(read + room)
         self.run(embeddings, self.rotary(positions), cache)
-        new = torch.arange(prompt.next_position, prompt.next_position + room - len(prompt.tail))
-        coming = torch.cat([prompt.positions[:, stop:], new.expand(3, -1)], dim=1)
-        return Stream(self, cache, self.rotary(coming), slice(start, read))
+        new = self.row_of_positions(prompt.next_position, prompt.next_position + room - len(prompt.tail))
+        coming = torch.cat([prompt.positions[:, end:], new], dim=1)
+        return Stream(self, cache, self.rotary(coming), slice(start, read - prompt.marks), read)
 
     def new_cache(self, capacity: int) -> KVCache:
         config = self.decoder.config

@@ -15,6 +15,8 @@ from lvspec_core.video import VideoClip
 class Qwen2_5_VL(VideoLM):
     """The stock ``Qwen2_5_VLForConditionalGeneration`` and ``Qwen2_5_VLProcessor``."""
 
+    axes = 3
+
     @classmethod
     def load(cls, source: str, dtype: torch.dtype, device: torch.device) -> Qwen2_5_VL:
         """From a folder or a hub name, as ``from_pretrained`` takes it; raises what that raises."""
@@ -26,14 +28,16 @@ class Qwen2_5_VL(VideoLM):
         return cls(source, model, processor, model.model.language_model, model.lm_head)
 
     def encode(self, clip: VideoClip, question: str) -> Prompt:
-        messages = [{"role": "user", "content": [{"type": "video"}, {"type": "text", "text": self._plain(question)}]}]
-        text = self.processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         frames = len(clip.frames)
         rate = frames / clip.seconds if clip.seconds > 0 else 1.0
         metadata = VideoMetadata(total_num_frames=frames, fps=rate, frames_indices=list(range(frames)))
         try:
             inputs = self.processor(
-                text=[text], videos=[clip.frames], video_metadata=[metadata], do_sample_frames=False, return_tensors="pt"
+                text=[self.question_text(question)],
+                videos=[clip.frames],
+                video_metadata=[metadata],
+                do_sample_frames=False,
+                return_tensors="pt",
             )
         except ValueError as error:  # the processor refuses pictures more than 200 times as long as wide
             raise SettingsError(
@@ -67,9 +71,3 @@ class Qwen2_5_VL(VideoLM):
         mine, yours = self.model.config.vision_config, other.model.config.vision_config
         names = ("patch_size", "spatial_merge_size", "temporal_patch_size", "tokens_per_second")
         return all(getattr(mine, name) == getattr(yours, name) for name in names)
-
-    def _plain(self, question: str) -> str:
-        """The question with nothing in it that the tokenizer would take for a control token."""
-        for token in sorted(self.tokenizer.get_added_vocab(), key=len, reverse=True):
-            question = question.replace(token, f"{token[:1]} {token[1:]}")
-        return question

@@ -21,11 +21,11 @@ class Stream:
     streams may interleave on one model, which keeps no position of its own.
     """
 
-    def __init__(self, model: VideoLM, cache: KVCache, rotary: tuple[torch.Tensor, torch.Tensor], video: slice):
+    def __init__(self, model: VideoLM, cache: KVCache, rotary: tuple[torch.Tensor, torch.Tensor], video: slice, base: int):
         self.model = model
         self.cache = cache
         self.cos, self.sin = rotary  # [1, rows, head dim]; row 0 belongs to the first token after the video
-        self.base = video.stop
+        self.base = base  # how many tokens stand in the cache up to there
         self.video = video  # where the video tokens stand in the cache
 
     @property
@@ -71,4 +71,4 @@ class Stream:
 
     def fork(self) -> Stream:
         """An independent stream with the same past; the rotary tables are shared, they never change."""
-        return Stream(self.model, self.cache.fork(), (self.cos, self.sin), self.video)
+        return Stream(self.model, self.cache.fork(), (self.cos, self.sin), self.video, self.base)

@@ -66,11 +66,11 @@ class Reading:
     @cached_property
     def video(self) -> torch.Tensor:
         """[video tokens, width]: the target's final hidden states at the video's positions."""
-        target, prompt, stop = self.models["target"], self.prompt, self.prompt.video.stop
+        target, prompt, end = self.models["target"], self.prompt, self.prompt.features_end
         with torch.inference_mode():
             text = target.embed(prompt.ids[: prompt.video.start].to(target.device))
             embeddings = torch.cat([text, self._features("target", prompt).to(text.dtype)])[None]
-            hidden = target.run(embeddings, target.rotary(prompt.positions[:, :stop]), target.new_cache(stop))
+            hidden = target.run(embeddings, target.rotary(prompt.positions[:, :end]), target.new_cache(end))
         return hidden[0, prompt.video]
 
     def _features(self, role: str, shown: Prompt) -> torch.Tensor:

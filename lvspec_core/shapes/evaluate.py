@@ -9,8 +9,7 @@ from transformers import DynamicCache
 from lvspec_core.pruning import keep_count, uniform_keep
 from lvspec_core.shapes.batched import sequence, video_features
 from lvspec_core.shapes.captions import score_facts
-from lvspec_core.shapes.data import FRAMES, HELD_OUT_SEED, MERGE, PATCH, TEMPORAL, BatchMaker
-from lvspec_core.shapes.models import SIDE
+from lvspec_core.shapes.data import FRAMES, HELD_OUT_SEED, BatchMaker
 from lvspec_core.shapes.scene import ATTRIBUTES
 
 LONGEST = 176
@@ -27,12 +26,14 @@ def greedy_captions(model, maker: BatchMaker, batch, keep: torch.Tensor | None =
     position = int(batch.prompt.position_ids.max()) + 1
     done = torch.zeros(size, dtype=torch.bool)
     while written.shape[1] < LONGEST and not done.all():
-        hidden = language_model(inputs_embeds=embeddings, position_ids=positions, cache=cache, use_cache=True).last_hidden_state
+        hidden = language_model(
+            inputs_embeds=embeddings, position_ids=maker.architecture.position_ids(positions), cache=cache, use_cache=True
+        ).last_hidden_state
         token = model.lm_head(hidden[:, -1]).argmax(-1)
         done |= token == maker.end
         written = torch.cat([written, token[:, None]], dim=1)
         embeddings = language_model.embed_tokens(token[:, None])
-        positions = torch.full((3, size, 1), position)
+        positions = torch.full((len(positions), size, 1), position)
         position += 1
     texts = []
     for row in written.tolist():
@@ -52,7 +53,7 @@ def facts_right(model, maker: BatchMaker, scenes: int = 500, seed: int = HELD_OU
         batch = maker.batch(batch_size, rng, question="Describe the video in detail.")
         keep = None
         if keep_ratio < 1:
-            grid = (FRAMES // TEMPORAL, SIDE // PATCH // MERGE, SIDE // PATCH // MERGE)
+            grid = maker.architecture.grid(FRAMES)
             tokens = batch.prompt.video.stop - batch.prompt.video.start
             keep = torch.tensor(uniform_keep(grid, keep_count(tokens, 1 - keep_ratio))).expand(batch_size, -1)
         for text, scene in zip(greedy_captions(model, maker, batch, keep), batch.scenes, strict=True):

@@ -26,8 +26,9 @@ from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.relevance.measures import auc
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
 from lvspec_core.shapes.clips import CALIBRATION_SEED, captioned_clips
-from lvspec_core.shapes.data import HELD_OUT_SEED, word_ids
+from lvspec_core.shapes.data import HELD_OUT_SEED
 from lvspec_core.shapes.scene import Thing
+from lvspec_core.shapes.words import word_ids
 
 CLIPS = 40
 OF_A_THING = ("size", "colour", "shape", "place", "motion")

@@ -1,8 +1,8 @@
-"""Training of the bundled pair: one command, resumable, its progress shown.
+"""Training of the bundled pairs: one command, resumable, its progress shown.
 
 A vision tower may first learn what stands in every tile. Then the model learns with few layers, short answers first, which
 leaves the language-only plateau soonest; then it is deepened by blocks whose output projections start at zero, so that nothing
-learnt is lost, and trained on as a whole.
+learnt is lost, and trained on as a whole. A second pair starts from the first one's language (shapes/teacher.py).
 """
 
 from __future__ import annotations
@@ -10,20 +10,21 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch.nn import functional
-from transformers import Qwen2_5_VLForConditionalGeneration
 
+from lvspec_core.registry import ASSETS
 from lvspec_core.shapes.batched import caption_logits, video_features
 from lvspec_core.shapes.captions import SHORT_QUESTION
 from lvspec_core.shapes.card import write_card
-from lvspec_core.shapes.data import HELD_OUT_SEED, TEMPORAL, BatchMaker
+from lvspec_core.shapes.data import HELD_OUT_SEED, BatchMaker
 from lvspec_core.shapes.evaluate import facts_right
-from lvspec_core.shapes.models import build_config, build_processor
+from lvspec_core.shapes.models import architecture_of
+from lvspec_core.shapes.recipes import RECIPES, Recipe, Stage
+from lvspec_core.shapes.teacher import Teacher, homes
 from lvspec_core.shapes.tiles import TileReader, tile_truth
 
 CLIP_NORM = 1.0
@@ -31,75 +32,18 @@ WARM_UP = 100
 SAVE_EVERY = 200
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Part of a training. ``layers``: LM layers in this stage; ``visual_weight``: how much more a visual word's loss counts at
-    the stage's start (it falls to 1 at its middle); ``pruned``: share of batches whose clips lose a random part of their video tokens;
-    ``tiles``: weight of the tile reader's loss; ``words``: whether captions are trained, or the tower alone;
-    ``short``: share of batches that ask for the facts alone; ``frames``: frame counts to draw from."""
-
-    layers: int
-    steps: int
-    batch: int
-    learning_rate: float
-    visual_weight: float = 1.0
-    pruned: float = 0.0
-    tiles: float = 0.0
-    words: bool = True
-    short: float = 0.1
-    frames: tuple[int, ...] = (8,)
-    bfloat16: bool = True
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A model's sizes and its stages."""
-
-    vision_layers: int
-    vision_hidden: int
-    stages: tuple[Stage, ...]
-    seed: int
-
-
-RECIPES = {
-    "target": Recipe(
-        3,
-        96,
-        (
-            Stage(4, 600, 32, 2e-3, tiles=1.0, words=False),
-            Stage(4, 600, 32, 1e-3, tiles=0.3, short=1.0),
-            Stage(4, 1800, 32, 1e-3, tiles=0.3, visual_weight=4),
-            Stage(36, 400, 32, 6e-4, tiles=0.3, visual_weight=3, frames=(8, 8, 8, 6, 10, 12)),
-            Stage(36, 200, 24, 8e-4, tiles=1.0, visual_weight=4, bfloat16=False),
-        ),
-        seed=1,
-    ),
-    "draft": Recipe(
-        2,
-        64,
-        (
-            Stage(2, 1000, 32, 1e-3, short=1.0),
-            Stage(2, 2200, 32, 1e-3, visual_weight=4),
-            Stage(2, 1000, 32, 5e-4, pruned=0.6, frames=(8, 8, 8, 6, 10, 12), bfloat16=False),
-            Stage(2, 800, 32, 1e-3, tiles=0.5, visual_weight=3, pruned=0.4, frames=(8, 8, 8, 6, 10, 12)),
-            Stage(2, 1000, 32, 1.5e-3, tiles=1.0, visual_weight=4, pruned=0.4, frames=(8, 8, 8, 6, 10, 12)),
-        ),
-        seed=2,
-    ),
-}
-
-
-def deepen(model: Qwen2_5_VLForConditionalGeneration, config) -> Qwen2_5_VLForConditionalGeneration:
+def deepen(model, config):
     """The model with as many LM layers as ``config`` says: the old layers spread evenly, new ones between them that change nothing yet."""
-    deep = Qwen2_5_VLForConditionalGeneration(config)
-    deep.model.visual.load_state_dict(model.model.visual.state_dict())
+    architecture = architecture_of(model)
+    deep = architecture.model(config)
     old, new = model.model.language_model, deep.model.language_model
-    new.embed_tokens.load_state_dict(old.embed_tokens.state_dict())
-    new.norm.load_state_dict(old.norm.state_dict())
-    homes = {round((index + 0.5) * len(new.layers) / len(old.layers) - 0.5): layer for index, layer in enumerate(old.layers)}
+    layers = old.layers
+    state = {name: weight for name, weight in model.state_dict().items() if ".language_model.layers." not in name}
+    deep.load_state_dict(state, strict=False)
+    settled = dict(zip(homes(len(layers), len(new.layers)), layers, strict=True))
     for index, layer in enumerate(new.layers):
-        if index in homes:
-            layer.load_state_dict(homes[index].state_dict())
+        if index in settled:
+            layer.load_state_dict(settled[index].state_dict())
         else:
             torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
             torch.nn.init.zeros_(layer.mlp.down_proj.weight)
@@ -107,23 +51,27 @@ def deepen(model: Qwen2_5_VLForConditionalGeneration, config) -> Qwen2_5_VLForCo
 
 
 class Training:
-    """One model's training; its state lives in ``folder / (name + ".pt")`` so that it can go on after a stop."""
+    """One model's training; its state lives in ``folder / (name + ".pt")`` so that it can go on after a stop. ``name``: its role."""
 
     def __init__(self, name: str, folder: Path, recipe: Recipe):
-        self.name, self.recipe = name, recipe
+        self.name, self.recipe, self.architecture = name, recipe, recipe.architecture
+        self.processor = self.architecture.build_processor()
+        self.teacher = Teacher(recipe.teacher, name) if recipe.teacher else None
         self.path = folder / f"{name}.pt"
         folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(recipe.seed)
         self.stage, self.step, self.losses = 0, 0, []
-        self.model = Qwen2_5_VLForConditionalGeneration(self._config(recipe.stages[0].layers))
+        self.model = self.architecture.model(self._config(recipe.stages[0].layers))
+        if self.teacher:
+            self.teacher.give_language(self.model, self.processor)
         self.reader = TileReader(self.model.config.text_config.hidden_size)
         self.optimizer = self._optimizer()
         if self.path.exists():
             self._resume()
-        self.maker = BatchMaker(build_processor(), self.model)
+        self.maker = BatchMaker(self.processor, self.model)
 
     def _config(self, layers: int):
-        config = build_config(layers, self.recipe.vision_layers, self.recipe.vision_hidden)
+        config = self.architecture.build_config(layers, self.recipe.vision_layers, self.recipe.vision_hidden)
         config._attn_implementation = "eager"  # on a CPU the fused kernel's backward pass takes half of a step
         return config
 
@@ -135,7 +83,7 @@ class Training:
         self.stage, self.step = state["stage"], state["step"]
         # between two stages the model still has the layers of the one before
         layers = 1 + max(int(name.split(".")[3]) for name in state["model"] if name.startswith("model.language_model.layers."))
-        self.model = Qwen2_5_VLForConditionalGeneration(self._config(layers))
+        self.model = self.architecture.model(self._config(layers))
         self.model.load_state_dict(state["model"])
         self.reader.load_state_dict(state["reader"])
         self.optimizer = self._optimizer()
@@ -143,11 +91,11 @@ class Training:
 
     def adopt(self, folder: Path, stage: int) -> None:
         """Starts at stage ``stage`` (counted from 0) with the written-out model in ``folder``; its tile reader starts anew."""
-        self.model = Qwen2_5_VLForConditionalGeneration(self._config(self.recipe.stages[stage - 1].layers))
-        self.model.load_state_dict(Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).state_dict())
+        self.model = self.architecture.model(self._config(self.recipe.stages[stage - 1].layers))
+        self.model.load_state_dict(self.architecture.model.from_pretrained(folder, dtype=torch.float32).state_dict())
         self.stage, self.step = stage, 0
         self.optimizer = self._optimizer()
-        self.maker = BatchMaker(build_processor(), self.model)
+        self.maker = BatchMaker(self.processor, self.model)
 
     def save(self) -> None:
         state = {
@@ -169,6 +117,7 @@ class Training:
                 torch.manual_seed(self.recipe.seed + self.stage)  # the same new blocks, resumed or not
                 self.model = deepen(self.model, self._config(stage.layers))
                 self.optimizer = self._optimizer()
+                self.maker = BatchMaker(self.processor, self.model)
             began = time.time()
             while self.step < stage.steps:
                 loss = self._train_step(stage)
@@ -201,10 +150,13 @@ class Training:
             losses = functional.cross_entropy(logits.float().flatten(0, 1), batch.captions.flatten(), reduction="none").view_as(weights)
             loss = (losses * weights).sum() / weights.sum()
             figure = float((losses.detach() * batch.visual).sum() / batch.visual.sum())
+        shown = features[:, : batch.prompt.video.stop - batch.prompt.video.start]
         if stage.tiles:
-            tiles = self.reader.loss(features.float(), tile_truth(batch.scenes, batch.shares, TEMPORAL))
+            tiles = self.reader.loss(shown.float(), tile_truth(batch.scenes, batch.shares, self.architecture.temporal))
             loss = loss + stage.tiles * tiles
             figure = figure or float(tiles.detach())
+        if stage.taught:
+            loss = loss + stage.taught * self.teacher.distance(shown, batch, self.architecture.temporal)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), CLIP_NORM)
         self.optimizer.step()
@@ -234,19 +186,19 @@ def _random_keep(batch, rng: np.random.Generator) -> torch.Tensor:
     return order[:, :kept].sort(dim=1).values
 
 
-def export(name: str, work: Path, out: Path, scenes: int) -> dict:
+def export(name: str, recipe: Recipe, work: Path, out: Path, scenes: int) -> dict:
     """Writes a trained model in half precision beside its processor; measures what was written, and returns sizes and figures."""
-    recipe, folder = RECIPES[name], out / name
+    folder, architecture = out / name, recipe.architecture
     training = Training(name, work, recipe)
     training.model.half().save_pretrained(folder, max_shard_size="9MB")
-    build_processor().save_pretrained(folder)
-    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
-    maker = BatchMaker(build_processor(), model)
+    training.processor.save_pretrained(folder)
+    model = architecture.model.from_pretrained(folder, dtype=torch.float32).eval()
+    maker = BatchMaker(training.processor, model)
     text, vision = model.config.text_config, model.config.vision_config
     figures = {
         "layers": text.num_hidden_layers,
         "hidden": text.hidden_size,
-        "vision_layers": vision.depth,
+        "vision_layers": recipe.vision_layers,
         "vision_hidden": vision.hidden_size,
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "samples": sum(stage.steps * stage.batch for stage in recipe.stages),
@@ -259,22 +211,29 @@ def export(name: str, work: Path, out: Path, scenes: int) -> dict:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lvspec_core train-shapes", description=__doc__)
-    parser.add_argument("--model", choices=[*RECIPES, "both"], default="both", help="one alone is trained but not written out")
-    parser.add_argument("--work", type=Path, default=Path("runs/shapes-qwen"), help="checkpoints; training goes on from them")
-    parser.add_argument("--out", type=Path, default=Path("assets/shapes-qwen"), help="where the pair is written")
+    parser.add_argument("--pair", choices=[*RECIPES], default="shapes-qwen")
+    parser.add_argument("--model", choices=["target", "draft", "both"], default="both", help="one alone is trained but not written out")
+    parser.add_argument("--work", type=Path, help="checkpoints, from which training goes on (runs/PAIR)")
+    parser.add_argument("--out", type=Path, help="where the pair is written (assets/PAIR)")
     parser.add_argument("--scenes", type=int, default=500, help="held-out scenes for the model card")
     parser.add_argument("--adopt", metavar="STAGE", type=int, help="take --model as it stands in --out, and train on from STAGE (from 1)")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     options = parser.parse_args(arguments)
+    options.work = options.work or Path("runs") / options.pair
+    options.out = options.out or ASSETS / options.pair
     torch.set_num_threads(options.threads)
+    recipes = RECIPES[options.pair]
     if options.adopt is not None:
         return _adopt(options, parser)
-    for name in RECIPES if options.model == "both" else (options.model,):
-        Training(name, options.work, RECIPES[name]).run()
+    for name in recipes if options.model == "both" else (options.model,):
+        Training(name, options.work, recipes[name]).run()
     if options.model == "both":
-        models = {name: export(name, options.work, options.out, options.scenes) for name in RECIPES}
-        write_card(options.out, models, options.scenes)
-        print(f"The pair and its card stand in {options.out}; now find its anchor threshold: python -m lvspec_core calibrate", flush=True)
+        models = {name: export(name, recipe, options.work, options.out, options.scenes) for name, recipe in recipes.items()}
+        write_card(options.out, recipes["target"].architecture, models, options.scenes, recipes["target"].teacher)
+        print(
+            f"The pair and its card stand in {options.out}; now find its anchors: python -m lvspec_core calibrate --pair {options.pair}",
+            flush=True,
+        )
     return 0
 
 
@@ -282,10 +241,11 @@ def _adopt(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     """Where the checkpoints are lost, the written-out weights still are not."""
     if options.model == "both":
         parser.error("--adopt takes one model at a time: add --model target or --model draft.")
-    stages = len(RECIPES[options.model].stages)
+    recipe = RECIPES[options.pair][options.model]
+    stages = len(recipe.stages)
     if not 2 <= options.adopt <= stages + 1:
         parser.error(f"--adopt takes a stage from 2 to {stages + 1} (which stands for a finished training).")
-    training = Training(options.model, options.work, RECIPES[options.model])
+    training = Training(options.model, options.work, recipe)
     training.adopt(options.out / options.model, options.adopt - 1)
     training.save()
     training.run()

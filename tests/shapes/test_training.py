@@ -8,25 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoProcessor, Qwen2_5_VLForConditionalGeneration
+from transformers import AutoProcessor
 from transformers.video_utils import VideoMetadata
 
-from lvspec_core.shapes import samples, train
+from lvspec_core.shapes import recipes, samples, teacher, train
 from lvspec_core.shapes.batched import caption_logits, sequence, video_features
-from lvspec_core.shapes.data import BatchMaker, patchify
+from lvspec_core.shapes.data import BatchMaker
 from lvspec_core.shapes.evaluate import facts_right, greedy_captions
-from lvspec_core.shapes.models import build_config, build_processor
+from lvspec_core.shapes.models import ARCHITECTURES, LLAVA, QWEN
 from lvspec_core.shapes.render import render
 from lvspec_core.shapes.scene import ATTRIBUTES, Scene, Thing, sample_scene
 from lvspec_core.shapes.tiles import tile_truth
 from lvspec_core.video import read_video
 
 
-@pytest.fixture(scope="module")
-def maker():
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def maker(request):
     torch.manual_seed(0)
-    model = Qwen2_5_VLForConditionalGeneration(build_config(layers=2, vision_layers=2, vision_hidden=64)).eval()
-    return BatchMaker(build_processor(), model), model
+    architecture = ARCHITECTURES[request.param]
+    model = architecture.model(architecture.build_config(layers=2, vision_layers=2, vision_hidden=64)).eval()
+    return BatchMaker(architecture.build_processor(), model), model
 
 
 def _processed(maker, frames, question, seconds):
@@ -37,13 +38,24 @@ def _processed(maker, frames, question, seconds):
     return maker.processor(text=[text], videos=[frames], video_metadata=[metadata], do_sample_frames=False, return_tensors="pt")
 
 
-def test_patches_and_prompt_equal_the_processors(maker):
+def _pixels(inputs) -> dict:
+    return {name: inputs[name] for name in ("pixel_values_videos", "video_grid_thw") if name in inputs}
+
+
+def test_the_prompt_equals_the_processors(maker):
     maker, model = maker
     frames = render(sample_scene(np.random.default_rng(0)), np.linspace(0, 1, 8))
     inputs = _processed(maker, frames, "Describe this video.", 5.0)
     prompt = maker.prompt("Describe this video.", 8, 5.0)
     assert torch.equal(prompt.input_ids, inputs["input_ids"][0])
-    assert torch.allclose(patchify(frames[None], maker.mean, maker.std)[0], inputs["pixel_values_videos"], atol=1e-5)
+    where = (prompt.input_ids == maker.processor.video_token_id).nonzero().flatten()
+    assert int(where[0]) == prompt.video.start
+    assert prompt.video.stop - prompt.video.start == np.prod(maker.architecture.grid(8))
+    if maker.architecture is LLAVA:
+        assert torch.equal(prompt.position_ids, torch.arange(len(prompt.input_ids))[None])
+        assert int(where[-1]) == prompt.video.stop, "the newline"
+        return
+    assert int(where[-1]) == prompt.video.stop - 1
     positions, _ = model.model.get_rope_index(
         inputs["input_ids"],
         inputs["mm_token_type_ids"],
@@ -53,31 +65,39 @@ def test_patches_and_prompt_equal_the_processors(maker):
     assert torch.equal(prompt.position_ids, positions[:, 0])
 
 
+def test_the_batched_tower_equals_the_stock_one(maker):
+    maker, model = maker
+    frames = render(sample_scene(np.random.default_rng(0)), np.linspace(0, 1, 8))
+    inputs = _processed(maker, frames, "Describe this video.", 5.0)
+    with torch.inference_mode():
+        ours = video_features(model, maker.patches(frames[None]))[0]
+        stock = model.model.get_video_features(**_pixels(inputs), return_dict=True).pooler_output
+        assert torch.allclose(ours, stock[0], atol=1e-5)
+
+
 def test_the_batched_forward_equals_the_stock_one(maker):
     maker, model = maker
     batch = maker.batch(2, np.random.default_rng(1))
-    grid = torch.tensor([[4, 8, 8]])
     with torch.inference_mode():
-        logits = caption_logits(model, batch.prompt, video_features(model, batch.patches), batch.captions)
+        features = video_features(model, maker.patches(batch.frames))
+        logits = caption_logits(model, batch.prompt, features, batch.captions)
+        _, positions, _ = sequence(model, batch.prompt, features, batch.captions[:, :-1])
         for row in range(2):
             ids = torch.cat([batch.prompt.input_ids, batch.captions[row, :-1]])[None]
-            _, positions, _ = sequence(model, batch.prompt, video_features(model, batch.patches), batch.captions[:, :-1])
-            stock = model(
-                input_ids=ids, pixel_values_videos=batch.patches[row], video_grid_thw=grid, position_ids=positions[:, row : row + 1]
-            ).logits
+            pixels = _pixels(_processed(maker, batch.frames[row], "Describe this video.", 5.0))
+            where = maker.architecture.position_ids(positions[:, row : row + 1])
+            stock = model(input_ids=ids, position_ids=where, **pixels).logits
             assert torch.allclose(stock[0, len(batch.prompt.input_ids) - 1 :], logits[row], atol=1e-4)
 
 
 def test_batched_greedy_captions_equal_generate(maker):
     maker, model = maker
     batch = maker.batch(2, np.random.default_rng(2), question="Describe this video.")
+    batch.patches = maker.patches(batch.frames)  # without a camera's noise, as the processor sees them
     texts = greedy_captions(model, maker, batch)
-    inputs = {
-        "input_ids": batch.prompt.input_ids[None],
-        "pixel_values_videos": batch.patches[1],
-        "video_grid_thw": torch.tensor([[4, 8, 8]]),
-        "position_ids": batch.prompt.position_ids[:, None],
-    }
+    pixels = _pixels(_processed(maker, batch.frames[1], "Describe this video.", 5.0))
+    where = maker.architecture.position_ids(batch.prompt.position_ids[:, None])
+    inputs = {"input_ids": batch.prompt.input_ids[None], "position_ids": where, **pixels}
     ids = model.generate(**inputs, do_sample=False, max_new_tokens=20)[0, len(batch.prompt.input_ids) :]
     expected = maker.processor.tokenizer.decode(ids, skip_special_tokens=True)
     assert texts[1].startswith(expected)
@@ -86,7 +106,7 @@ def test_batched_greedy_captions_equal_generate(maker):
 def test_deepening_changes_nothing_at_first(maker):
     maker, model = maker
     batch = maker.batch(2, np.random.default_rng(3))
-    deep = train.deepen(model, build_config(layers=7, vision_layers=2, vision_hidden=64)).eval()
+    deep = train.deepen(model, maker.architecture.build_config(layers=7, vision_layers=2, vision_hidden=64)).eval()
     with torch.inference_mode():
         before = caption_logits(model, batch.prompt, video_features(model, batch.patches), batch.captions)
         after = caption_logits(deep, batch.prompt, video_features(deep, batch.patches), batch.captions)
@@ -94,13 +114,44 @@ def test_deepening_changes_nothing_at_first(maker):
     assert torch.allclose(before, after, atol=1e-4)
 
 
+def test_a_pupil_starts_with_its_teachers_language_and_learns_its_video_tokens(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(train, "WARM_UP", 1)
+    stage = recipes.Stage(2, 30, 4, 3e-3, taught=1.0, words=False, bfloat16=False)
+    training = train.Training("draft", tmp_path, recipes.Recipe(LLAVA, 1, 32, (stage,), seed=6, teacher="shapes-qwen"))
+    mine, theirs = training.model.model.language_model, training.teacher.model.model.language_model
+    for one, other in zip(mine.layers, theirs.layers, strict=True):
+        assert all(torch.equal(weight, other.state_dict()[name]) for name, weight in one.state_dict().items())
+    known, asked = (each.processor.tokenizer.get_vocab() for each in (training.teacher.maker, training.maker))
+    for token in ("▁red", "<|im_end|>"):
+        assert torch.equal(mine.embed_tokens.weight[asked[token]], theirs.embed_tokens.weight[known[token]])
+
+    batch = training.maker.batch(4, np.random.default_rng(1))
+
+    def distance():
+        shown = video_features(training.model, batch.patches)[:, : batch.prompt.video.stop - batch.prompt.video.start]
+        return float(training.teacher.distance(shown, batch, temporal=1).detach())
+
+    before = distance()
+    training.run()
+    assert distance() < 0.9 * before
+
+
+def test_a_deep_teacher_gives_the_layers_that_were_there_before_it_was_deepened(maker):
+    maker, model = maker
+    deep = train.deepen(model, maker.architecture.build_config(layers=9, vision_layers=2, vision_hidden=64))
+    places = teacher.homes(len(model.model.language_model.layers), 9)
+    for place, layer in zip(places, model.model.language_model.layers, strict=True):
+        assert torch.equal(deep.model.language_model.layers[place].mlp.up_proj.weight, layer.mlp.up_proj.weight)
+
+
 @pytest.mark.parametrize(("dies_at", "saved"), [(4, (0, 2)), (5, (1, 0))], ids=["within a stage", "before the model is deepened"])
-def test_training_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, monkeypatch, capsys, dies_at, saved):
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_training_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, monkeypatch, capsys, architecture, dies_at, saved):
     stages = (
-        train.Stage(1, 4, 4, 1e-3, visual_weight=2, tiles=0.5, bfloat16=False),
-        train.Stage(2, 2, 4, 1e-3, pruned=1.0, bfloat16=False),
+        recipes.Stage(1, 4, 4, 1e-3, visual_weight=2, tiles=0.5, bfloat16=False),
+        recipes.Stage(2, 2, 4, 1e-3, pruned=1.0, bfloat16=False),
     )
-    recipe = train.Recipe(1, 32, stages, seed=9)
+    recipe = recipes.Recipe(architecture, 1, 32, stages, seed=9)
     monkeypatch.setattr(train, "SAVE_EVERY", 2)
     whole = train.Training("m", tmp_path / "whole", recipe)
     whole.run()
@@ -128,18 +179,19 @@ def test_training_goes_on_from_its_checkpoint_to_the_same_weights(tmp_path, monk
 
 
 def test_a_written_out_model_can_be_trained_on_when_its_checkpoint_is_lost(tmp_path, monkeypatch, capsys):
-    stage = train.Stage(1, 1, 2, 1e-3, bfloat16=False)
-    monkeypatch.setitem(train.RECIPES, "draft", train.Recipe(1, 32, (stage, stage), seed=5))
-    first = train.Training("draft", tmp_path / "lost", train.RECIPES["draft"])
+    stage = recipes.Stage(1, 1, 2, 1e-3, bfloat16=False)
+    recipe = recipes.Recipe(QWEN, 1, 32, (stage, stage), seed=5)
+    monkeypatch.setitem(recipes.RECIPES["shapes-qwen"], "draft", recipe)
+    first = train.Training("draft", tmp_path / "lost", recipe)
     first.model.save_pretrained(tmp_path / "out" / "draft")
     command = ["--model", "draft", "--work", str(tmp_path / "work"), "--out", str(tmp_path / "out")]
     assert train.main([*command, "--adopt", "3"]) == 0  # after the last stage: as it stands
-    finished = train.Training("draft", tmp_path / "work", train.RECIPES["draft"])
+    finished = train.Training("draft", tmp_path / "work", recipe)
     assert (finished.stage, finished.step) == (2, 0)
     weights = first.model.state_dict()
     assert all(torch.equal(weights[name], weight) for name, weight in finished.model.state_dict().items())
     assert train.main([*command, "--adopt", "2"]) == 0
-    further = train.Training("draft", tmp_path / "work", train.RECIPES["draft"])
+    further = train.Training("draft", tmp_path / "work", recipe)
     assert further.stage == 2
     assert not all(torch.equal(weights[name], weight) for name, weight in further.model.state_dict().items())
     for wrong in (["--adopt", "1"], ["--adopt", "4"], ["--adopt", "2", "--model", "both"]):
@@ -148,16 +200,21 @@ def test_a_written_out_model_can_be_trained_on_when_its_checkpoint_is_lost(tmp_p
         assert "--adopt takes" in capsys.readouterr().err
 
 
-def test_the_training_command_writes_a_pair_that_loads_and_a_card_with_its_figures(tmp_path, monkeypatch, capsys):
-    tiny = (train.Stage(1, 1, 2, 1e-3, tiles=1.0, words=False), train.Stage(1, 1, 2, 1e-3, bfloat16=False))
-    monkeypatch.setattr(train, "RECIPES", {name: train.Recipe(1, 32, tiny, seed) for seed, name in enumerate(("target", "draft"))})
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_the_training_command_writes_a_pair_that_loads_and_a_card_with_its_figures(tmp_path, monkeypatch, capsys, architecture):
+    tiny = (recipes.Stage(1, 1, 2, 1e-3, tiles=1.0, words=False), recipes.Stage(1, 1, 2, 1e-3, bfloat16=False))
+    roles = {name: recipes.Recipe(architecture, 1, 32, tiny, seed) for seed, name in enumerate(("target", "draft"))}
+    monkeypatch.setitem(recipes.RECIPES, architecture.pair, roles)
     monkeypatch.setattr("lvspec_core.shapes.evaluate.LONGEST", 24)
     out = tmp_path / "tiny-pair"
-    assert train.main(["--work", str(tmp_path / "work"), "--out", str(out), "--scenes", "4", "--threads", "1"]) == 0
+    command = ["--pair", architecture.pair, "--work", str(tmp_path / "work"), "--out", str(out), "--scenes", "4", "--threads", "1"]
+    assert train.main(command) == 0
     card = (out / "README.md").read_text(encoding="utf-8")
     figures = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    assert architecture.title in card
+    assert architecture.model.__name__ in card
     for role in ("target", "draft"):
-        model = Qwen2_5_VLForConditionalGeneration.from_pretrained(out / role)
+        model = architecture.model.from_pretrained(out / role)
         assert sum(weight.numel() for weight in model.parameters()) == figures[role]["parameters"]
         assert f"{figures[role]['parameters']:,}" in card
         assert AutoProcessor.from_pretrained(out / role).tokenizer.decode([8]) is not None
@@ -197,8 +254,8 @@ def test_no_bundled_file_is_too_large_for_a_spaces_git():
 
 @pytest.mark.slow
 def test_the_shipped_target_states_the_facts_of_scenes_it_never_saw():
-    model = Qwen2_5_VLForConditionalGeneration.from_pretrained(ASSETS / "shapes-qwen" / "target", dtype=torch.float32).eval()
-    shares = facts_right(model, BatchMaker(build_processor(), model), scenes=50)
+    model = QWEN.model.from_pretrained(ASSETS / "shapes-qwen" / "target", dtype=torch.float32).eval()
+    shares = facts_right(model, BatchMaker(QWEN.build_processor(), model), scenes=50)
     assert shares["all"] >= 0.95
 
 
