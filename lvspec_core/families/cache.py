@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from transformers import Cache
 
+from lvspec_core.transfer import upload
+
 
 class KVCache(Cache):
     """Keys and values of one sequence through all layers of one model, behind transformers' own cache interface.
@@ -53,7 +55,7 @@ class KVCache(Cache):
         if not 0 <= start <= end <= self.length or (rows and not 0 <= rows[-1] < self.length - start):
             raise IndexError(f"cannot keep rows {list(rows)} from {start} on of {self.length} tokens")
         if len(rows) and rows[-1] != len(rows) - 1:
-            moved = torch.tensor(rows, device=self.store.device) + start
+            moved = upload([start + row for row in rows], self.store.device)
             self.store[:, :, :, start:end] = self.store[:, :, :, moved]  # indexing copies before anything is overwritten
         self.length = end
 
