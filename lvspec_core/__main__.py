@@ -32,6 +32,7 @@ TOOLS = {
     "calibrate": ("lvspec_core.calibrate", "find a pair's anchor threshold"),
     "evaluate": ("lvspec_core.evaluation", "score the methods' answers against a data set"),
     "examples": ("lvspec_core.examples", "record the example races again"),
+    "gpu-check": ("lvspec_core.gpu_check.command", "measure what the steps of a round cost on this GPU"),
     "heat": ("lvspec_core.shapes.heat", "find the target's layers that show where it looked"),
     "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),
 }
