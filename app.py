@@ -17,12 +17,12 @@ from starlette.staticfiles import StaticFiles
 
 from lvspec_core import view
 from lvspec_core.links import read_link
-from lvspec_core.registry import PAIRS, pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, FURTHER_RANGES, METHOD_TITLES, METHODS, PROPOSALS, RANGES
 from races import (
     DEFAULTS,
     KNOBS,
     MOST_IN_A_ROW,
+    OFFER,
     api_film_strip,
     api_race,
     open_race,
@@ -91,6 +91,8 @@ def open_link(query: Mapping[str, str], names: list[str]) -> list:
     if link.complaint:
         gr.Warning(html.escape(link.complaint))
     values = {**link.settings}
+    if "pair" in values and values["pair"] not in [info.name for info in OFFER.pairs]:
+        gr.Warning(f"This page does not offer the pair {html.escape(values.pop('pair'))}, which the address names.")
     if "anchor_quantile" in values:
         values["calibrated"] = False
     if "methods" in values:
@@ -108,7 +110,7 @@ def race_samples(request: gr.Request, *inputs):
 
 
 def pair_notice(pair: str) -> str:
-    return pair_info(pair).notice
+    return OFFER.pair(pair).notice
 
 
 def knob(name: str) -> gr.Slider | gr.Number | gr.Dropdown:
@@ -128,9 +130,7 @@ def build() -> gr.Blocks:
             with gr.Column(scale=3, min_width=300):
                 gr.HTML(view.TITLE.html, js_on_load=view.TITLE.script, apply_default_css=False)
             with gr.Column(scale=2, min_width=300):
-                pair = gr.Dropdown(
-                    [(info.title, name) for name, info in PAIRS.items()], value=DEFAULTS.pair, label="Models: target and draft"
-                )
+                pair = gr.Dropdown([(info.title, info.name) for info in OFFER.pairs], value=DEFAULTS.pair, label="Models: target and draft")
         notice = gr.Markdown(pair_notice(DEFAULTS.pair), elem_id="pair-notice", elem_classes="lv-notice")
         with gr.Row(equal_height=False):
             with gr.Column(scale=5, min_width=320):

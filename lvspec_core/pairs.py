@@ -106,15 +106,17 @@ class Pair:
 _loaded: dict[PairInfo, Pair] = {}
 
 
-def load_pair(pair: str | PairInfo) -> Pair:
+def load_pair(pair: str | PairInfo, warm: bool = True) -> Pair:
     """Loads a pair, or hands out the loaded one. PairError with one sentence if a model is missing, broken, or does not fit
-    the other. Bundled pairs stay in memory; of the others only the last one does, as two may not fit."""
+    the other. Bundled pairs stay in memory; of the others only the last one does, as two may not fit. ``warm`` False: without a
+    pass through it, where there is no GPU yet."""
     info = pair if isinstance(pair, PairInfo) else pair_info(pair)
     if info not in _loaded:
         if not info.bundled:
             _forget_others()
         pair = _load(info)
-        pair.warm(round_shapes(RaceSettings()))
+        if warm:
+            pair.warm(round_shapes(RaceSettings()))
         _loaded[info] = pair
         # Everything loaded lives as long as the process: a full collection in the middle of a race need not walk it.
         gc.collect()

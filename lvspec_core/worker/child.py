@@ -14,17 +14,15 @@ import os
 import queue
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from lvspec_core.errors import UserError
-from lvspec_core.records import Record, Round
+from lvspec_core.records import Record
+from lvspec_core.worker.batches import batches
 from lvspec_core.worker.channel import receive, send
-
-SEND_SECONDS = 1 / 15
 
 
 @dataclass
@@ -104,18 +102,10 @@ class Child:
                 close()
 
     def _feed(self, request: Request, records: Iterator[Record]) -> None:
-        """Sends what is new: rounds at most every SEND_SECONDS, the rest at once, for the next one may take long."""
-        batch: list[Record] = []
-        sent = 0.0
-        for record in records:
+        """Sends what is new, in batches."""
+        for batch in batches(records):
             if request.cancelled.is_set():
                 return
-            batch.append(record)
-            now = time.perf_counter()
-            if now - sent >= SEND_SECONDS or not isinstance(record, Round):
-                self._send(request, "records", batch)
-                batch, sent = [], now
-        if batch:
             self._send(request, "records", batch)
 
     def _warm(self, request: Request, pair: str) -> None:
