@@ -215,7 +215,8 @@ def build() -> gr.Blocks:
 
         demo.load(follow_link, None, [video, *controls.values()], **hidden)
         stop.click(stop_race, queue=False, **hidden)
-        examples.select(pick_example, None, board, **hidden)
+        # one race at a time, but many who watch recorded ones
+        examples.select(pick_example, None, board, concurrency_limit=8, **hidden)
         samples.select(pick_sample, None, video, **hidden)
         pair.change(pair_notice, pair, notice, **hidden)
         gr.on(
@@ -227,7 +228,7 @@ def build() -> gr.Blocks:
             concurrency_limit=8,
             **hidden,
         )
-        opening.upload(open_race, opening, board, **hidden)
+        opening.upload(open_race, opening, board, concurrency_limit=8, **hidden)
         build_api()
     return demo
 

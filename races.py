@@ -38,6 +38,7 @@ KNOBS = (
 MOST_IN_A_ROW = 24
 TURNS = Turns()
 STOPS: dict[str, threading.Event] = {}
+RACING: set[threading.Event] = set()  # of STOPS, those whose race has left the queue
 
 
 def prepare() -> None:
@@ -84,6 +85,7 @@ def race_on_page(request: gr.Request, path: str | None, pair: str, question: str
                 # a value now and then, also when nothing moved, is how a closed tab is noticed
                 yield feed.waiting(place) if place != ahead else gr.skip(), gr.skip()
             if not stop.is_set():
+                RACING.add(stop)
                 for batch in race_stream(path, settings, stop):
                     yield feed.running(batch), gr.skip()
         yield from finish(feed, feed.over())
@@ -93,6 +95,7 @@ def race_on_page(request: gr.Request, path: str | None, pair: str, question: str
         traceback.print_exc()
         yield from finish(feed, feed.failed(f"Something went wrong ({type(error).__name__}); the server’s log says what."))
     finally:
+        RACING.discard(stop)
         if STOPS.get(request.session_hash) is stop:
             del STOPS[request.session_hash]
 
@@ -140,11 +143,11 @@ def stop_race(request: gr.Request) -> None:
 
 
 def open_race(path: str, request: gr.Request):
-    """Draws a saved race; it needs no model. Not while a race of this tab takes the board."""
-    if request.session_hash in STOPS:
+    """Draws a saved race; it needs no model, and no place in the queue. Not while a race of this tab takes the board."""
+    if STOPS.get(request.session_hash) in RACING:
         gr.Info("A race is on the board: press Stop or wait for its end, then open the recorded one.")
         return gr.skip()
-    feed = view.Feed()
+    feed = view.Feed(recorded=True)
     try:
         return feed.over(load_race(path))
     except UserError as error:

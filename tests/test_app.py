@@ -117,6 +117,30 @@ def test_races_take_turns(worker, visitor):
     assert states(list(second))[-1] == "finished"
 
 
+def test_who_waits_may_open_a_recorded_race_and_who_races_may_not(worker, visitor, monkeypatch):
+    """Recorded races need no place in the queue."""
+    monkeypatch.setattr(gr, "Info", lambda sentence: None)
+    records = recorded()
+    worker([[record] for record in records])
+    waiting = SimpleNamespace(session_hash="second")
+    first, second = (races.race_on_page(who, *INPUTS) for who in (visitor, waiting))
+    next(first)
+    next(first)
+    next(second)
+    saved = str(app.EXAMPLES[0].path)
+    value = json.loads(races.open_race(saved, waiting)[0])
+    assert value["recorded"]
+    assert value["state"] == "finished"
+    assert races.open_race(saved, visitor) == gr.skip()
+    first.close()
+    next(second)
+    next(second)
+    assert races.open_race(saved, waiting) == gr.skip(), "its turn has come"
+    second.close()
+    assert json.loads(races.open_race(saved, waiting)[0])["recorded"]
+    assert set() == races.RACING
+
+
 @pytest.mark.parametrize("error", [WorkerError("The race was lost; the next one works."), ValueError("secret")])
 def test_an_error_is_one_sentence_on_the_board(worker, visitor, error):
     worker([recorded()[:10]], error)

@@ -28,10 +28,24 @@ def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):
     race_without_end(first)
     second.race()
     second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('1 race before yours')")
+    # an empty board is filled with a recorded race, which plays; others may be opened
+    detail = second.page.locator(".lv-detail")
+    expect(detail).to_contain_text("Meanwhile a recorded race")
+    expect(second.page.locator(".lv-play")).to_have_text("Pause")
+    before = detail.inner_text()
     second.shot("race-waiting")
+    second.page.locator(".lv-examples button").nth(1).click()
+    expect(detail).not_to_have_text(before)
+    expect(detail).to_contain_text("Meanwhile a recorded race")
+    assert second.state("waiting") == "waiting"
+    assert second.page.is_visible("#stop")
+    assert second.tokens("ar") > 0
     first.page.click("#stop")
     first.state("stopped")
     second.state("finished")
+    expect(second.page.locator(".lv-lane[data-lane=ar] .lv-text")).to_contain_text("The clip shows two small red circles")
+    assert "recorded" not in detail.inner_text()
+    assert second.page.locator(".toast-body:visible").count() == 0
 
 
 def test_a_place_in_the_queue_can_be_given_up(standin, visit):
@@ -45,6 +59,7 @@ def test_a_place_in_the_queue_can_be_given_up(standin, visit):
     second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('before yours')")
     second.page.click("#stop")
     second.state("stopped")
+    assert "before anything was written" in second.headline()
     first.page.click("#stop")
     first.state("stopped")
 
