@@ -269,6 +269,12 @@ def swept(pair: Pair, settings: RaceSettings, clips: int, console: Console) -> d
     return {"clips": clips} | found
 
 
+def report_folder(pair: str) -> Path:
+    """Where a pair's result is kept."""
+    folder = Path("assets/bench")
+    return folder if pair == RaceSettings.pair else folder / pair
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lvspec_core bench", description=__doc__)
     parser.add_argument("--pair", default=RaceSettings.pair)
@@ -279,7 +285,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--sweep-clips", type=int, default=8)
     parser.add_argument("--json", action="store_true", help="one object on stdout, nothing written elsewhere")
-    parser.add_argument("--out", type=Path, default=Path("assets/bench"), help="where the result and its plots are written")
+    parser.add_argument(
+        "--out", type=Path, help="where the result and its plots are written (default: assets/bench; a further pair has a folder there)"
+    )
     parser.add_argument("--docs", type=Path, help="folder whose README.md and METHODS.md get their tables from this result")
     options = parser.parse_args(arguments)
     pair = load_pair(options.pair)
@@ -296,7 +304,7 @@ def main(arguments: list[str]) -> int:
         print()
         return 0
     print_result(result, Console())
-    written = write_report(result, options.out)
+    written = write_report(result, options.out or report_folder(pair.info.name))
     if options.docs and pair.info.bundled:
         written += fill_documents(result, options.docs)
     console.print("written: " + ", ".join(path.name for path in written))
