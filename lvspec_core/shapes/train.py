@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,18 @@ def deepen(model, config):
             torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
             torch.nn.init.zeros_(layer.mlp.down_proj.weight)
     return deep
+
+
+@contextmanager
+def through(model, count: int) -> Iterator[None]:
+    """Meanwhile the model runs through ``count`` evenly spread LM layers only; 0: through all."""
+    text, every = model.model.language_model, model.model.language_model.layers
+    if count:
+        text.layers = torch.nn.ModuleList([every[place] for place in homes(count, len(every))])
+    try:
+        yield
+    finally:
+        text.layers = every
 
 
 class Training:
@@ -140,7 +154,7 @@ class Training:
             group["lr"] = rate
         keep = _random_keep(batch, rng) if rng.random() < stage.pruned else None
         loss, figure = 0.0, 0.0
-        with torch.autocast("cpu", torch.bfloat16, enabled=stage.bfloat16):
+        with through(self.model, stage.through), torch.autocast("cpu", torch.bfloat16, enabled=stage.bfloat16):
             features = video_features(self.model, batch.patches)
             if stage.words:
                 logits = caption_logits(self.model, batch.prompt, features, batch.captions, keep)

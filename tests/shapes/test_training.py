@@ -114,6 +114,19 @@ def test_deepening_changes_nothing_at_first(maker):
     assert torch.allclose(before, after, atol=1e-4)
 
 
+def test_a_stage_may_run_through_the_first_layers_alone_and_leaves_the_others(tmp_path, capsys):
+    stages = (recipes.Stage(1, 1, 2, 1e-3, bfloat16=False), recipes.Stage(3, 2, 2, 1e-3, through=1, bfloat16=False))
+    training = train.Training("m", tmp_path, recipes.Recipe(QWEN, 1, 32, stages[:1], seed=9))
+    training.run()
+    deep = train.Training("m", tmp_path, recipes.Recipe(QWEN, 1, 32, stages, seed=9))
+    before = deep.model.model.language_model.layers[0].mlp.up_proj.weight.detach().clone()
+    deep.run()
+    layers = deep.model.model.language_model.layers
+    assert len(layers) == 3
+    assert not torch.equal(layers[1].mlp.up_proj.weight, before)
+    assert all(float(layers[place].mlp.down_proj.weight.detach().abs().max()) == 0 for place in (0, 2))
+
+
 def test_a_pupil_starts_with_its_teachers_language_and_learns_its_video_tokens(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(train, "WARM_UP", 1)
     stage = recipes.Stage(2, 30, 4, 3e-3, taught=1.0, words=False, bfloat16=False)
