@@ -26,8 +26,7 @@ STATIC_TREE = 25  # SpecVLM's tree, which needs spare rows in a cache
 
 @dataclass(frozen=True)
 class Model:
-    """What a model's memory hangs on. ``kept``: parameters that quantisation leaves as they are, the embeddings and the head.
-    ``vision_held``: how many of the vision tower's hidden states are alive at the end of it."""
+    """What a model's memory hangs on. ``kept``: parameters that quantisation leaves as they are, the embeddings and the head."""
 
     parameters: int
     kept: int
@@ -40,7 +39,6 @@ class Model:
     head_dim: int
     vision_hidden: int
     vision_intermediate: int
-    vision_held: int
     sight: Sight
 
     @classmethod
@@ -61,8 +59,6 @@ class Model:
             text.get("head_dim") or hidden // heads,
             vision["hidden_size"],
             vision["intermediate_size"],
-            # LLaVA-OneVision picks one of all hidden states, so that all of them are there
-            vision.get("num_hidden_layers", 0),
             SIGHTS[family](config, processor),
         )
 
@@ -164,7 +160,7 @@ def _activations(model: Model, demand: Demand, width: int) -> int:
     patches = sight.patch_count(asked.frames, demand.height, demand.width)
     tokens = sight.tokens(asked.frames, demand.height, demand.width) + demand.text
     pixels = patches * sight.values * (width + 4)
-    vision = patches * (_layer(model.vision_hidden, model.vision_intermediate, width) + model.vision_held * model.vision_hidden * width)
+    vision = patches * (_layer(model.vision_hidden, model.vision_intermediate, width) + sight.held * model.vision_hidden * width)
     read = tokens * _layer(model.hidden, model.intermediate, width) + 4 * tokens * model.head_dim * 4
     watched = 3 * 4 * model.heads * demand.text * tokens if "specvlm" in asked.methods else 0
     rows = 1 + max(asked.draft_length, asked.tree_nodes, STATIC_TREE)

@@ -53,6 +53,8 @@ def with_choices(info: PairInfo, quantise: str | None = None, spread: bool = Fal
     quantise = quantise or ""
     if quantise not in QUANTISATIONS:
         raise PairError(f"Unknown quantisation {quantise!r}; choose 8bit or 4bit.")
+    if info.bundled and (quantise or spread):
+        raise PairError(f"{info.name} is small enough as it is; neither quantise it nor spread it over GPUs.")
     return replace(info, quantise=quantise, spread=bool(spread))
 
 

@@ -42,6 +42,7 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
     ends with a sentence while the others go on.
     """
     settings = settings.validated()
+    pair.require(settings, clip)
     began = time.perf_counter()
     yield start_of(pair, clip, settings)
     pair.warm(round_shapes(settings))

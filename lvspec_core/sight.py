@@ -17,7 +17,7 @@ LARGEST = (448, 448)
 class Sight:
     """``step``: frames that share their tokens. ``factor``: a token stands for factor × factor pixels of a frame scaled to between
     ``least`` and ``most`` pixels; 0: every frame is scaled to the same size and takes ``fixed`` tokens. ``extra``: tokens after all.
-    ``patches``: that the vision tower reads per token, or per step where ``factor`` is 0; ``values``: pixel values of a patch.
+    ``patches``: that the vision tower reads per token, or per step where ``factor`` is 0; ``values``: pixel values of a patch. ``held``: hidden states that the tower keeps to its end, beside the one in work.
     """
 
     step: int
@@ -28,6 +28,7 @@ class Sight:
     extra: int
     patches: int
     values: int
+    held: int = 0
 
     def tokens(self, frames: int, height: int = LARGEST[0], width: int = LARGEST[1]) -> int:
         """Video tokens of so many frames of this size, in pixels."""
@@ -66,11 +67,12 @@ def qwen2_5_vl(config: dict, processor: dict) -> Sight:
 
 
 def llava_onevision(config: dict, processor: dict) -> Sight:
-    """Every frame is 27 × 27 patches, pooled to 14 × 14 tokens; one newline after the video."""
+    """Every frame is 27 × 27 patches, pooled to 14 × 14 tokens; one newline after the video. The model picks among all hidden states
+    of the tower, so that all of them are kept."""
     vision = config.get("vision_config") or {}
     patch = vision.get("patch_size", 14)
     side = vision.get("image_size", 384) // patch
-    return Sight(1, 0, 0, 0, math.ceil(side / 2) ** 2, 1, side**2, 3 * patch**2)
+    return Sight(1, 0, 0, 0, math.ceil(side / 2) ** 2, 1, side**2, 3 * patch**2, vision.get("num_hidden_layers", 26))
 
 
 SIGHTS: dict[str, Callable[[dict, dict], Sight]] = {"qwen2_5_vl": qwen2_5_vl, "llava_onevision": llava_onevision}

@@ -70,6 +70,11 @@ class VideoLM(ABC):
         self._like = head.weight.new_empty(1)  # tells the rotary tables their type and device
         self._masks: dict[int, torch.Tensor] = {}
 
+    @classmethod
+    @abstractmethod
+    def load(cls, source: str, dtype: torch.dtype, device: torch.device, **options) -> VideoLM:
+        """From a folder or a hub name; see :func:`lvspec_core.families.stock.open_stock` for the options; raises what that raises."""
+
     @abstractmethod
     def encode(self, clip: VideoClip, question: str) -> Prompt:
         """The prompt for a question about a clip; SettingsError if its pictures have a shape that the processor refuses."""
@@ -116,7 +121,8 @@ class VideoLM(ABC):
 
     def rotary(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosine and sine tables [1, n, head dim] of positions [3, n]."""
-        return self.decoder.rotary_emb(self._like, positions[:, None].to(self.device))
+        tables = self.decoder.rotary_emb(self._like, positions[:, None].to(self.device))
+        return tuple(table.to(self.device) for table in tables)
 
     def prefill(self, prompt: Prompt, features: torch.Tensor, room: int, keep: list[int] | None = None) -> Stream:
         """Reads the prompt up to the end of its video.
