@@ -120,7 +120,7 @@ QWEN2_7B, QWEN2_72B = 7_615_616_512, 72_706_203_648
 # transformers' conversion script: a Qwen2 text model whose vocabulary grew by two tokens and was padded to the next 64; SigLIP's
 # 26 layers, position and patch embeddings; a projector of two layers; one newline. So its size is that of the published Qwen2
 # model, 64 rows of embeddings (twice where the head is not tied), and the rest.
-LLAVA_SOURCES = "transformers' convert_llava_onevision_weights_to_hf.py and LlavaOnevisionConfig; config.json of the Qwen2-Instruct named there"
+LLAVA_SOURCES = "transformers' convert_llava_onevision_weights_to_hf.py and LlavaOnevisionConfig; Qwen2-Instruct's config.json"
 
 
 LLAVA_ROWS = 64  # that the conversion adds to the vocabulary

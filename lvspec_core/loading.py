@@ -72,9 +72,8 @@ def plan(info: PairInfo) -> Plan:
         return Plan(info.family, (), device, dtype)
     families = {role: family_of(info, role, config) for role, config in configs.items()}
     if families["target"] != families["draft"]:
-        raise PairError(
-            f"The target is a {families['target']} and the draft a {families['draft']}; a pair must be of one family, as both read one prompt."
-        )
+        told = " and the draft a ".join(families[role] for role in ROLES)
+        raise PairError(f"The target is a {told}; a pair must be of one family, as both models read one prompt.")
     family = families["target"]
     processors = {role: read_processor(info, role) for role in ROLES}
     if not info.alone:
@@ -119,9 +118,9 @@ def family_of(info: PairInfo, role: str, config: Any) -> str:
 
 def compare_tokens(info: PairInfo, processors: dict, configs: dict) -> None:
     """PairError if the two tokenizers are not one and the same: a draft's token must mean to the target what it means to the draft."""
-    target, draft = (processors[role].tokenizer for role in ROLES)
-    added = [tokenizer.get_added_vocab() for tokenizer in (target, draft)]
-    words = [{word: id for word, id in each.get_vocab().items() if word not in extra} for each, extra in zip((target, draft), added, strict=True)]
+    tokenizers = [processors[role].tokenizer for role in ROLES]
+    added = [tokenizer.get_added_vocab() for tokenizer in tokenizers]
+    words = [each.get_vocab().items() - extra.items() for each, extra in zip(tokenizers, added, strict=True)]
     if words[0] != words[1]:
         raise PairError(f"The target and the draft of {info.name} have different tokenizers; a pair must share one.")
     ids = [{name: getattr(configs[role], name, None) for name in TOKEN_IDS} for role in ROLES]
@@ -211,8 +210,11 @@ def _load(info: PairInfo, role: str, made: Plan, placing: dict) -> VideoLM:
         raise PairError(f"The {role} of {info.name} does not fit into memory; choose a smaller pair.") from error
     except FAILURES as error:
         raise PairError(unreadable(info, role, error)) from error
-    if any(str(place) in ("cpu", "disk") for place in (getattr(model.model, "hf_device_map", None) or {}).values()) and made.device.type == "cuda":
-        raise PairError(f"The {role} of {info.name} does not fit on the GPUs together; quantise it (--quantise 4bit) or choose a smaller pair.")
+    places = getattr(model.model, "hf_device_map", None) or {}
+    if made.device.type == "cuda" and {"cpu", "disk"} & set(map(str, places.values())):
+        raise PairError(
+            f"The {role} of {info.name} does not fit on the GPUs together; quantise it (--quantise 4bit) or choose a smaller pair."
+        )
     return model
 
 

@@ -115,7 +115,13 @@ class Estimate:
 
 
 def estimate(
-    models: Sequence[Model], demand: Demand, width: int = 2, quantise: str = "", alone: bool = False, calibrated: bool = True, gpu: bool = True
+    models: Sequence[Model],
+    demand: Demand,
+    width: int = 2,
+    quantise: str = "",
+    alone: bool = False,
+    calibrated: bool = True,
+    gpu: bool = True,
 ) -> Estimate:
     """Of a race. ``models``: target and draft. ``width``: bytes of a value. ``alone``: the target drafts for itself, its weights
     are there once. ``calibrated``: every lane's tokens are scored by a draft."""

@@ -12,8 +12,8 @@ import torch
 
 from lvspec_core.errors import PairError
 from lvspec_core.families.base import VideoLM
-from lvspec_core.loading import Plan, load_models, plan
-from lvspec_core.memory import Demand, Estimate
+from lvspec_core.loading import Plan, device_and_type, load_models, plan
+from lvspec_core.memory import Demand, Estimate, known_models
 from lvspec_core.proposals import round_shapes
 from lvspec_core.registry import PAIRS, PairInfo, pair_info
 from lvspec_core.relevance import Calibration
@@ -51,7 +51,7 @@ class Pair:
         """One sentence that a user must know, or ""."""
         models = self.plan.models if self.plan else ()
         if models and models[1].parameters > models[0].parameters:
-            return "The draft is larger than the target: its guesses are right, and cost more than they save."
+            return "The draft is larger than the target, so a guess costs more than the token that it saves."
         return self.info.notice
 
     @property
@@ -128,10 +128,14 @@ def load_pair(pair: str | PairInfo, settings: RaceSettings | None = None) -> Pai
     memory; of the others only the last one does, as two may not fit."""
     info = pair if isinstance(pair, PairInfo) else pair_info(pair)
     if info not in _loaded:
+        demand = Demand(settings or RaceSettings())
+        known = None if info.own else known_models(info)
+        if known:  # not even the hub need be asked
+            require(info, known, demand, room_here(device_and_type(info)[1].itemsize))
         made = plan(info)
         if not info.bundled:
             _forget_others()
-        pair = _load(info, made, Demand(settings or RaceSettings()))
+        pair = _load(info, made, demand)
         pair.warm(round_shapes(RaceSettings()))
         _loaded[info] = pair
         # Everything loaded lives as long as the process: a full collection in the middle of a race need not walk it.

@@ -29,6 +29,7 @@ def prepare_and_race(
 ) -> Iterator[Preparing | Record]:
     """:func:`run_race`; where LVSpec takes part and its pair was never calibrated, that is done first, on this clip."""
     settings = settings.validated()
+    pair.require(settings, clip)
     if any(METHODS[method].loose for method in settings.methods) and pair.uncalibrated:
         yield from calibrate_first(pair, clip, settings, should_stop)
     yield from run_race(pair, clip, settings, should_stop)

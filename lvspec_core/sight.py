@@ -17,7 +17,8 @@ LARGEST = (448, 448)
 class Sight:
     """``step``: frames that share their tokens. ``factor``: a token stands for factor × factor pixels of a frame scaled to between
     ``least`` and ``most`` pixels; 0: every frame is scaled to the same size and takes ``fixed`` tokens. ``extra``: tokens after all.
-    ``patches``: that the vision tower reads per token, or per step where ``factor`` is 0; ``values``: pixel values of a patch. ``held``: hidden states that the tower keeps to its end, beside the one in work.
+    ``patches``: that the vision tower reads per token, or per step where ``factor`` is 0; ``values``: pixel values of a patch.
+    ``held``: hidden states that the tower keeps to its end, beside the one in work.
     """
 
     step: int

@@ -68,7 +68,7 @@ def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool])
     yield End("stopped" if should_stop() else "finished", 1.0)
 
 
-def warm(pair: str) -> None:
+def warm(pair: str, settings: object = None) -> None:
     """Leaves a trace, so that a test can see that it was called."""
     trace = os.environ.get("FAKE_WARM_TRACE")
     if trace:
