@@ -1,0 +1,68 @@
+"""Every real pair of the registry, scaled down: all four methods run, and the lossless ones write what AR writes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from scaled_pairs import LAYERS, save_scaled
+
+from lvspec_core.families import FAMILIES
+from lvspec_core.own_pairs import own_pair
+from lvspec_core.pairs import load_pair
+from lvspec_core.race import run_race
+from lvspec_core.records import LaneEnd, Round
+from lvspec_core.registry import PAIRS
+from lvspec_core.settings import METHODS, RaceSettings
+
+REAL = [info for info in PAIRS.values() if not info.bundled]
+SETTINGS = RaceSettings(question="What moves?", frames=4, max_new_tokens=16, draft_length=4, adaptive=0.0)
+
+
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory):
+    """A registry pair, scaled down, saved and loaded as any checkpoints are."""
+    folder = tmp_path_factory.mktemp("scaled")
+    torch.set_num_threads(1)
+    saved = {}
+
+    def load(info):
+        if info.family not in FAMILIES:
+            pytest.skip(f"no family module for {info.family} yet")
+        for seed, name in enumerate((info.target, info.draft)):
+            if name not in saved:
+                saved[name] = str(save_scaled(name, folder / name.split("/")[-1], seed))
+        own = own_pair(saved[info.target], saved[info.draft])
+        entry = {"scorer": "draft_attention", "layer": -1, "threshold": 0.3, "quantiles": [index / 100 for index in range(101)]}
+        own.calibration.parent.mkdir(parents=True, exist_ok=True)
+        own.calibration.write_text(json.dumps({"relevance": entry}))
+        return load_pair(own)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LVSPEC_PAIRS", str(folder / "pairs"))
+        yield load
+
+
+@pytest.mark.parametrize("info", REAL, ids=lambda info: info.name)
+def test_all_four_methods_run_and_the_lossless_ones_write_what_ar_writes(info, scaled, make_clip):
+    pair = scaled(info)
+    assert pair.info.family == info.family
+    assert (pair.draft is pair.target) == info.alone
+    assert len(pair.target.layers) == LAYERS
+    for settings in (SETTINGS, RaceSettings(**{**vars(SETTINGS), "proposal": "dynamic_tree", "tree_nodes": 9, "tree_depth": 3})):
+        records = list(run_race(pair, make_clip(frames=4, height=84, width=112), settings))
+        ends = {record.lane: record for record in records if isinstance(record, LaneEnd)}
+        assert tuple(ends) == METHODS
+        assert all(lane.finish in ("end of text", "token budget") for lane in ends.values()), ends
+        print(info.name, {n: (e.rounds, e.tokens, len(set(e.token_ids))) for n, e in ends.items()})
+        texts = {name: tokens_of(records, name) for name in METHODS}
+        assert len(texts["ar"]) >= 8
+        assert texts["naive_sd"] == texts["specvlm"] == texts["ar"]
+        assert all(token < pair.vocabulary for text in texts.values() for token in text)
+        if info.alone:
+            assert ends["naive_sd"].rounds < ends["ar"].rounds, "a model agrees with itself"
+
+
+def tokens_of(records, lane):
+    return [token.id for record in records if isinstance(record, Round) and record.lane == lane for token in record.tokens]
