@@ -20,7 +20,9 @@ from lvspec_core.checkpoints import CHECKPOINTS, Checkpoint
 from lvspec_core.shapes.models import build_tokenizer, save_processor
 
 HEAD, VISION_HEAD = 16, 8  # dimensions of a head; 16 is the least that can be cut as 128 is into 16, 24 and 24
-LAYERS, VISION_LAYERS = 3, 2
+LAYERS, VISION_LAYERS = 2, 2
+THIN = 8  # times narrower than in proportion are the MLPs: their width decides nothing but how long a test takes
+LOUD = 2.5  # how strong the layers are against the embeddings: where a text neither repeats one token nor forgets the last
 LLAVA_SIDE = 5  # patches a side, odd as 27 is
 TOKENS = {"qwen2_5_vl": 151665, "llava_onevision": 151648}  # that the real tokenizers have; the rest of a vocabulary is padding
 LLAVA_TEMPLATE = (
@@ -45,13 +47,13 @@ def scaled_config(checkpoint: Checkpoint):
     tokenizer = tokenizer_of(family)
     text, vision = config.get("text_config", config), config["vision_config"]
     width, narrow = text["hidden_size"], text["num_attention_heads"] * HEAD
-    text["intermediate_size"] = round(text["intermediate_size"] * narrow / width)
+    text["intermediate_size"] = round(text["intermediate_size"] * narrow / width / THIN)
     text["hidden_size"], text["num_hidden_layers"] = narrow, LAYERS
     text["vocab_size"] += len(tokenizer) - TOKENS[family]
     text["bos_token_id"], text["eos_token_id"] = None, tokenizer.eos_token_id
-    text["initializer_range"] = 0.08
+    text["initializer_range"] = LOUD / narrow**0.5
     heads = vision.get("num_heads") or vision["num_attention_heads"]
-    vision["intermediate_size"] = round(vision["intermediate_size"] * heads * VISION_HEAD / vision["hidden_size"])
+    vision["intermediate_size"] = round(vision["intermediate_size"] * heads * VISION_HEAD / vision["hidden_size"] / THIN)
     vision["hidden_size"] = heads * VISION_HEAD
     if family == "qwen2_5_vl":
         sections = config["rope_scaling"]["mrope_section"]

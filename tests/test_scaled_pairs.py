@@ -10,7 +10,7 @@ from scaled_pairs import LAYERS, save_scaled
 
 from lvspec_core.families import FAMILIES
 from lvspec_core.own_pairs import own_pair
-from lvspec_core.pairs import load_pair
+from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.race import run_race
 from lvspec_core.records import LaneEnd, Round
 from lvspec_core.registry import PAIRS
@@ -40,6 +40,7 @@ def scaled(tmp_path_factory):
         return load_pair(own)
 
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pair, "warm", lambda self, shapes: None)  # it only saves a lane's clock from what is set up on first use
         patch.setenv("LVSPEC_PAIRS", str(folder / "pairs"))
         yield load
 
@@ -55,9 +56,8 @@ def test_all_four_methods_run_and_the_lossless_ones_write_what_ar_writes(info, s
         ends = {record.lane: record for record in records if isinstance(record, LaneEnd)}
         assert tuple(ends) == METHODS
         assert all(lane.finish in ("end of text", "token budget") for lane in ends.values()), ends
-        print(info.name, {n: (e.rounds, e.tokens, len(set(e.token_ids))) for n, e in ends.items()})
         texts = {name: tokens_of(records, name) for name in METHODS}
-        assert len(texts["ar"]) >= 8
+        assert len(set(texts["ar"])) > 4, "a text that repeats itself would show little"
         assert texts["naive_sd"] == texts["specvlm"] == texts["ar"]
         assert all(token < pair.vocabulary for text in texts.values() for token in text)
         if info.alone:
