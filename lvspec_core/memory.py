@@ -165,19 +165,15 @@ def _activations(model: Model, demand: Demand, width: int) -> int:
     asked, sight = demand.settings, model.sight
     patches = sight.patch_count(asked.frames, demand.height, demand.width)
     tokens = sight.tokens(asked.frames, demand.height, demand.width) + demand.text
-    pixels = patches * sight.values * (width + 4)
-    vision = patches * (_layer(model.vision_hidden, model.vision_intermediate, width) + sight.held * model.vision_hidden * width)
-    read = tokens * _layer(model.hidden, model.intermediate, width) + 4 * tokens * model.head_dim * 4
+    pixels = patches * sight.values * width
+    wide, inner = model.vision_hidden, model.vision_intermediate
+    layer = max(5 * wide * width + sight.single * wide, (4 * wide + sight.inner * inner) * width)
+    vision = pixels + patches * (layer + sight.held * wide * width)
+    # the stream before and after attention, embeddings, features, the normed input; the two halves of the gated layer, their product
+    read = tokens * (5 * model.hidden + 3 * model.intermediate) * width
     watched = 3 * 4 * model.heads * demand.text * tokens if "specvlm" in asked.methods else 0
     rows = 1 + max(asked.draft_length, asked.tree_nodes, STATIC_TREE)
-    logits = 3 * 4 * rows * model.vocabulary
-    return max(pixels + vision, read, read + watched if watched else 0, logits)
-
-
-def _layer(hidden: int, intermediate: int, width: int) -> int:
-    """Bytes per token of what is alive in the middle of a layer: the stream, queries, keys and values before and after the rotation
-    in single precision, or the two halves of the gated layer and their product."""
-    return hidden * width + max(3 * hidden * width + 5 * hidden * 4, hidden * width + 3 * intermediate * width)
+    return max(vision, read + watched, 3 * 4 * rows * model.vocabulary)
 
 
 def known_models(info: PairInfo) -> tuple[Model, Model] | None:

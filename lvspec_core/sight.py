@@ -18,7 +18,8 @@ class Sight:
     """``step``: frames that share their tokens. ``factor``: a token stands for factor × factor pixels of a frame scaled to between
     ``least`` and ``most`` pixels; 0: every frame is scaled to the same size and takes ``fixed`` tokens. ``extra``: tokens after all.
     ``patches``: that the vision tower reads per token, or per step where ``factor`` is 0; ``values``: pixel values of a patch.
-    ``held``: hidden states that the tower keeps to its end, beside the one in work.
+    ``held``: hidden states that the tower keeps to its end, beside the one in work. ``inner``: tensors as wide as its MLP that are
+    alive at once; ``single``: bytes that a hidden value takes in single precision while queries and keys are rotated.
     """
 
     step: int
@@ -29,7 +30,9 @@ class Sight:
     extra: int
     patches: int
     values: int
-    held: int = 0
+    held: int
+    inner: int
+    single: int
 
     def tokens(self, frames: int, height: int = LARGEST[0], width: int = LARGEST[1]) -> int:
         """Video tokens of so many frames of this size, in pixels."""
@@ -64,7 +67,7 @@ def qwen2_5_vl(config: dict, processor: dict) -> Sight:
     size = processor.get("size") or {}
     least = processor.get("min_pixels") or size.get("shortest_edge") or 128 * 28 * 28
     most = processor.get("max_pixels") or size.get("longest_edge") or 768 * 28 * 28
-    return Sight(step, patch * merge, least, most, 0, 0, merge**2, 3 * step * patch**2)
+    return Sight(step, patch * merge, least, most, 0, 0, merge**2, 3 * step * patch**2, 0, 3, 27)
 
 
 def llava_onevision(config: dict, processor: dict) -> Sight:
@@ -73,7 +76,7 @@ def llava_onevision(config: dict, processor: dict) -> Sight:
     vision = config.get("vision_config") or {}
     patch = vision.get("patch_size", 14)
     side = vision.get("image_size", 384) // patch
-    return Sight(1, 0, 0, 0, math.ceil(side / 2) ** 2, 1, side**2, 3 * patch**2, vision.get("num_hidden_layers", 26))
+    return Sight(1, 0, 0, 0, math.ceil(side / 2) ** 2, 1, side**2, 3 * patch**2, vision.get("num_hidden_layers", 26), 2, 0)
 
 
 SIGHTS: dict[str, Callable[[dict, dict], Sight]] = {"qwen2_5_vl": qwen2_5_vl, "llava_onevision": llava_onevision}

@@ -41,20 +41,20 @@ def tokenizer_of(family: str):
     return tokenizer
 
 
-def scaled_config(checkpoint: Checkpoint):
-    """The checkpoint's configuration, smaller."""
+def scaled_config(checkpoint: Checkpoint, thin: int = THIN, vision_head: int = VISION_HEAD):
+    """The checkpoint's configuration, smaller; ``thin`` 1: MLPs in proportion; ``vision_head``: the real one leaves the tower as wide."""
     family, config = checkpoint.family, copy.deepcopy(checkpoint.config)
     tokenizer = tokenizer_of(family)
     text, vision = config.get("text_config", config), config["vision_config"]
     width, narrow = text["hidden_size"], text["num_attention_heads"] * HEAD
-    text["intermediate_size"] = round(text["intermediate_size"] * narrow / width / THIN)
+    text["intermediate_size"] = round(text["intermediate_size"] * narrow / width / thin)
     text["hidden_size"], text["num_hidden_layers"] = narrow, LAYERS
     text["vocab_size"] += len(tokenizer) - TOKENS[family]
     text["bos_token_id"], text["eos_token_id"] = None, tokenizer.eos_token_id
     text["initializer_range"] = LOUD / narrow**0.5
     heads = vision.get("num_heads") or vision["num_attention_heads"]
-    vision["intermediate_size"] = round(vision["intermediate_size"] * heads * VISION_HEAD / vision["hidden_size"] / THIN)
-    vision["hidden_size"] = heads * VISION_HEAD
+    vision["intermediate_size"] = round(vision["intermediate_size"] * heads * vision_head / vision["hidden_size"] / thin)
+    vision["hidden_size"] = heads * vision_head
     if family == "qwen2_5_vl":
         sections = config["rope_scaling"]["mrope_section"]
         config["rope_scaling"]["mrope_section"] = [section * HEAD // 128 for section in sections]
