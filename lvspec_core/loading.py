@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import httpx
 import torch
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -80,7 +81,7 @@ def plan(info: PairInfo) -> Plan:
         compare_tokens(info, processors, configs)
     if not info.alone:
         compare_geometry(info, configs)
-    models = tuple(model_of(family, configs[role], processors[role]) for role in ROLES)
+    models = tuple(model_of(family, role, configs[role], processors[role]) for role in ROLES)
     for role, model in zip(ROLES, models, strict=True):
         if not info.own:
             as_expected(info, role, model)
@@ -143,14 +144,14 @@ def compare_geometry(info: PairInfo, configs: dict) -> None:
         raise PairError(f"The target and the draft of {info.name} cut videos into different patches ({told}); a pair must share them.")
 
 
-def model_of(family: str, config: Any, processor: Any) -> Model:
+def model_of(family: str, role: str, config: Any, processor: Any) -> Model:
     """What a model's memory hangs on; its parameters are counted on an empty copy of it."""
     try:
         with torch.device("meta"):
             empty = AutoModelForImageTextToText.from_config(config)
         empty.tie_weights()
-    except FAILURES as error:
-        raise PairError(f"The configuration makes no model ({type(error).__name__}); its config.json is damaged.") from error
+    except Exception as error:  # whatever a nonsensical number leads to
+        raise PairError(f"The configuration of the {role} makes no model ({type(error).__name__}); its config.json is damaged.") from error
     parameters = sum(parameter.numel() for parameter in empty.parameters())
     video = processor.video_processor.to_dict()
     return Model.of(family, config.to_dict(), video, parameters)
@@ -242,7 +243,7 @@ def unreadable(info: PairInfo, role: str, error: BaseException) -> str:
         return f"{name} has no revision {revision!r}; name a commit, a branch or a tag that is on the hub."
     if because(RepositoryNotFoundError):
         return f"{name} cannot be loaded: the hub has no such model, or it is private and HF_TOKEN holds no token that may see it."
-    if because(OfflineModeIsEnabled, LocalEntryNotFoundError, ConnectionError, TimeoutError) or _unreachable(causes):
+    if because(OfflineModeIsEnabled, LocalEntryNotFoundError, httpx.TransportError, ConnectionError, TimeoutError) or _unreachable(causes):
         return f"{name} cannot be loaded: it is not in the hub's cache, and the hub is out of reach or switched off (HF_HUB_OFFLINE)."
     if because(HfHubHTTPError):
         return f"{name} cannot be loaded: the hub answered with an error; try again later."

@@ -32,9 +32,10 @@ class Room:
         return self.together if info.spread else self.free
 
     def where(self, info: PairInfo) -> str:
+        """Who has the memory, for a sentence."""
         if not self.gpus:
-            return "this computer"
-        return f"the {self.gpus} GPUs together" if info.spread and self.gpus > 1 else "the GPU"
+            return "this computer has"
+        return f"the {self.gpus} GPUs together have" if info.spread and self.gpus > 1 else "the GPU has"
 
 
 def room_here(width: int) -> Room:
@@ -73,11 +74,11 @@ def require(info: PairInfo, models: Sequence[Model], demand: Demand, room: Room,
     have = room.of(info) + (need.weights + (CONTEXT if room.gpus else 0) if loaded else 0)
     if need.total <= have:
         return need
-    advice = " or ".join(_remedies(info, models, demand, room, have)) or "choose a machine with more memory"
+    advice = ", or ".join(_remedies(info, models, demand, room, have))
     asked, lanes = demand.settings.frames, len(demand.settings.methods)
     raise PairError(
         f"{info.title} needs about {amount(need.total)} ({amount(need.weights)} for the weights) for {count(asked, 'frame')} and"
-        f" {count(lanes, 'lane')}, but {room.where(info)} has {amount(room.of(info) + (need.weights if loaded else 0))}: {advice}."
+        f" {count(lanes, 'lane')}, but {room.where(info)} {amount(room.of(info) + (need.weights if loaded else 0))} for it: {advice}."
     )
 
 
@@ -118,21 +119,23 @@ def most_frames(asked: int, fits) -> int:
 
 def smaller_pair(info: PairInfo, models: Sequence[Model], demand: Demand, room: Room, have: int) -> str:
     """The largest real pair that fits, of the same family if there is one; else the bundled one."""
-    own = sum(model.parameters for model in models)
+    own = _need(info, models, demand, room).total
     fitting = []
     for other in PAIRS.values():
         known = known_models(other)
-        if known is None or other.name == info.name:
+        if known is None:
             continue
-        size = known[0].parameters + (0 if other.alone else known[1].parameters)
-        if size < own and _need(other, known, demand, room).total <= have:
-            fitting.append((other.family == info.family, not other.alone, size, other.name))
+        need = _need(other, known, demand, room).total
+        if need < own and need <= have:
+            fitting.append((other.family == info.family, not other.alone, need, other.name))
     return max(fitting)[-1] if fitting else RaceSettings.pair
 
 
 def amount(size: float) -> str:
     """Bytes as a person reads them."""
     value = max(0, size) / GB
+    if value < 0.1:
+        return f"{value * 1024:.0f} MB"
     return f"{value:.1f} GB" if value < 10 else f"{value:.0f} GB"
 
 

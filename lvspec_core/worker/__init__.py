@@ -17,7 +17,7 @@ from typing import Any
 
 from lvspec_core.errors import VideoError, WorkerError
 from lvspec_core.records import Record
-from lvspec_core.registry import PairInfo
+from lvspec_core.registry import PAIRS, PairInfo
 from lvspec_core.settings import RaceSettings
 from lvspec_core.video import VideoClip, describe, film_strip, read_video
 from lvspec_core.worker.process import Process
@@ -55,9 +55,10 @@ class RaceWorker:
         """
         stop = stop or threading.Event()
         settings = settings.validated()
-        if not self._racer.alive:
+        small = pair is None and (settings.pair not in PAIRS or PAIRS[settings.pair].bundled)
+        if small and not self._racer.alive:
             # the models load while the file is read; what is wrong with them comes up in the race itself
-            self._racer.request("warm", pair or settings.pair, settings)
+            self._racer.request("warm", settings.pair, settings)
         clip = self.read(path, settings.frames)
         while not self._race_turn.acquire(timeout=POLL_SECONDS):
             if stop.is_set():
