@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from scaled_pairs import LAYERS, save_scaled
 
+from lvspec_core.checkpoints import CHECKPOINTS
 from lvspec_core.families import FAMILIES
 from lvspec_core.own_pairs import own_pair
 from lvspec_core.pairs import Pair, load_pair
@@ -17,7 +19,7 @@ from lvspec_core.registry import PAIRS
 from lvspec_core.settings import METHODS, RaceSettings
 
 REAL = [info for info in PAIRS.values() if not info.bundled]
-SETTINGS = RaceSettings(question="What moves?", frames=4, max_new_tokens=16, draft_length=4, adaptive=0.0)
+SETTINGS = RaceSettings(question="What moves?", frames=4, max_new_tokens=12, draft_length=4, adaptive=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,10 @@ def test_all_four_methods_run_and_the_lossless_ones_write_what_ar_writes(info, s
     assert pair.info.family == info.family
     assert (pair.draft is pair.target) == info.alone
     assert len(pair.target.layers) == LAYERS
+    padded = [CHECKPOINTS[name].config for name in (info.target, info.draft)]
+    gap = [config.get("text_config", config)["vocab_size"] for config in padded]
+    assert pair.target.vocabulary - pair.draft.vocabulary == gap[0] - gap[1], "padded as the real ones are"
+    assert pair.vocabulary == min(pair.target.vocabulary, pair.draft.vocabulary)
     for settings in (SETTINGS, RaceSettings(**{**vars(SETTINGS), "proposal": "dynamic_tree", "tree_nodes": 9, "tree_depth": 3})):
         records = list(run_race(pair, make_clip(frames=4, height=84, width=112), settings))
         ends = {record.lane: record for record in records if isinstance(record, LaneEnd)}
@@ -62,6 +68,12 @@ def test_all_four_methods_run_and_the_lossless_ones_write_what_ar_writes(info, s
         assert all(token < pair.vocabulary for text in texts.values() for token in text)
         if info.alone:
             assert ends["naive_sd"].rounds < ends["ar"].rounds, "a model agrees with itself"
+
+
+def test_a_draft_larger_than_its_target_is_allowed_and_said(scaled):
+    pair = scaled(replace(PAIRS["qwen2.5-vl-7b"], target=PAIRS["qwen2.5-vl-7b"].draft, draft=PAIRS["qwen2.5-vl-7b"].target))
+    assert "larger than the target" in pair.describe()["notice"]
+    assert scaled(PAIRS["qwen2.5-vl-7b"]).describe()["notice"] == ""
 
 
 def tokens_of(records, lane):
