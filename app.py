@@ -126,8 +126,6 @@ def build() -> gr.Blocks:
             with gr.Column(scale=2, min_width=300):
                 pair = gr.Dropdown(pair_choices(), value=DEFAULTS.pair, label="Models: target and draft", elem_id="pair")
         notice = gr.Markdown(pair_notice(DEFAULTS.pair, DEFAULTS.frames, METHODS), elem_id="pair-notice", elem_classes="lv-notice")
-        if LOCAL:
-            build_own_pair(pair)
         with gr.Row(equal_height=False):
             with gr.Column(scale=5, min_width=320):
                 video = gr.Video(
@@ -169,6 +167,8 @@ def build() -> gr.Blocks:
                     info="Of all words, by relevance: these may be verified loosely.",
                 )
                 knobs += [knob(name) for name in KNOBS if name not in GENERAL]
+        if LOCAL:
+            build_own_pair(pair)
         strip = FilmStrip(
             {"state": "empty"}, html_template=view.STRIP.html, js_on_load=view.STRIP.script, apply_default_css=False, elem_id="strip"
         )

@@ -68,8 +68,18 @@ def build_own_pair(pair: gr.Dropdown) -> None:
     """The fold in which any two checkpoints become a pair."""
     with gr.Accordion("Own pair", open=False, elem_id="own-pair"):
         with gr.Row():
-            target = gr.Textbox(label="Target", placeholder="Qwen/Qwen2.5-VL-7B-Instruct", info="A hub name, or a folder on this computer.")
-            draft = gr.Textbox(label="Draft", placeholder="Qwen/Qwen2.5-VL-3B-Instruct", info="Empty: the target drafts for itself.")
+            target = gr.Textbox(
+                label="Target",
+                placeholder="Qwen/Qwen2.5-VL-7B-Instruct",
+                info="A hub name, or a folder on this computer.",
+                elem_id="own-target",
+            )
+            draft = gr.Textbox(
+                label="Draft",
+                placeholder="Qwen/Qwen2.5-VL-3B-Instruct",
+                info="Empty: the target drafts for itself.",
+                elem_id="own-draft",
+            )
         with gr.Row():
             bits = [("as they are", ""), ("8 bits", "8bit"), ("4 bits", "4bit")]
             quantise = gr.Radio(bits, value="", label="Weights", info="Fewer bits need a GPU and bitsandbytes.")

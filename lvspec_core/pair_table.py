@@ -73,8 +73,8 @@ def main(arguments: list[str]) -> int:
 
         fill_block(options.docs / "README.md", "pairs", markdown())
     else:
-        table = Table(*(HEAD[0], "models", *HEAD[4:]), title="GPU memory of a race with all four methods")
+        table = Table(HEAD[0], *HEAD[4:], title="GPU memory of a race with all four methods")
         for row in rows():
-            table.add_row(row["pair"], row["title"], *cells(row)[4:])
+            table.add_row(row["pair"], *cells(row)[4:])
         Console().print(table)
     return 0

@@ -19,7 +19,7 @@ def test_the_readme_shows_what_the_command_says():
 
 def test_every_pair_is_listed_and_more_frames_take_more():
     assert [row["pair"] for row in rows()] == list(PAIRS)
-    for row in rows()[1:]:
+    for row in (row for row in rows() if row["gigabytes"]):
         needed = [row["gigabytes"][str(frames)] for frames in FRAMES]
         assert needed == sorted(set(needed))
         assert row["gigabytes_4bit"] < 0.55 * needed[0]
@@ -29,6 +29,7 @@ def test_it_is_a_command(capsys, tmp_path):
     assert cli.main(["pairs"]) == 0
     shown = capsys.readouterr().out
     assert "GPU memory" in shown
+    assert all(name in shown for name in PAIRS), "to be typed as they stand there"
     assert cli.main(["pairs", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == rows()
     (tmp_path / "README.md").write_text("a\n<!-- pairs -->\nold\n<!-- /pairs -->\nb\n")
