@@ -19,6 +19,7 @@ from transformers.models.qwen2_vl.video_processing_qwen2_vl import smart_resize
 
 from lvspec_core.checkpoints import CHECKPOINTS, LLAVA_PROCESSOR, QWEN_PROCESSOR
 from lvspec_core.sight import SIGHTS, smart_size
+from lvspec_core.video import VideoClip
 from lvspec_core.video.sampling import fit
 
 QWEN = SIGHTS["qwen2_5_vl"](CHECKPOINTS["Qwen/Qwen2.5-VL-7B-Instruct"].config, QWEN_PROCESSOR)
@@ -57,6 +58,22 @@ def test_qwens_processor_reads_a_patchs_merged_four_one_after_the_other():
     processor = Qwen2VLVideoProcessor(**QWEN_PROCESSOR, cap_pixels_per_frame=False, do_normalize=False)
     rows = processor([video], do_sample_frames=False, return_tensors="pt")["pixel_values_videos"].mean(1) * 255
     assert rows[:5].round().tolist() == [50, 100, 150, 0, 0]
+
+
+def test_a_prompt_with_the_real_settings_places_its_tokens_by_time_row_and_column(random_pair, monkeypatch):
+    """Five frames of 16:9 over five seconds: three pairs of frames, two seconds each, two positions a second."""
+    target = random_pair.target
+    monkeypatch.setattr(target.processor, "video_processor", Qwen2VLVideoProcessor(**QWEN_PROCESSOR))
+    clip = VideoClip("wide", frames(5, 336, 597), (0.0, 1.0, 2.0, 3.0, 4.0), 5.0, 25.0, 597, 336, 125, "none")
+    prompt = target.encode(clip, "What moves?")
+    assert prompt.grid == (3, 12, 21)
+    assert prompt.video_tokens == QWEN.tokens(5, 336, 597) == 756
+    time, row, column = prompt.positions[:, prompt.video] - prompt.positions[0, prompt.video.start]
+    order = torch.arange(756)
+    assert torch.equal(time, order // 252 * 4)
+    assert torch.equal(row, order % 252 // 21)
+    assert torch.equal(column, order % 21)
+    assert prompt.next_position == int(prompt.positions.max()) + 1
 
 
 @given(st.integers(1, 3000), st.integers(1, 3000))

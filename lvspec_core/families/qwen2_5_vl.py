@@ -28,7 +28,12 @@ class Qwen2_5_VL(VideoLM):
         metadata = VideoMetadata(total_num_frames=frames, fps=rate, frames_indices=list(range(frames)))
         try:
             inputs = self.processor(
-                text=[text], videos=[clip.frames], video_metadata=[metadata], do_sample_frames=False, return_tensors="pt"
+                text=[text],
+                videos=[clip.frames],
+                video_metadata=[metadata],
+                do_sample_frames=False,
+                cap_pixels_per_frame=False,  # the reader's frames are small; left unsaid, transformers warns of another default to come
+                return_tensors="pt",
             )
         except ValueError as error:  # the processor refuses pictures more than 200 times as long as wide
             raise SettingsError(

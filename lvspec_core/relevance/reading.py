@@ -69,7 +69,7 @@ class Reading:
         target, prompt, stop = self.models["target"], self.prompt, self.prompt.video.stop
         with torch.inference_mode():
             text = target.embed(prompt.ids[: prompt.video.start].to(target.device))
-            embeddings = torch.cat([text, self._features("target", prompt).to(text.dtype)])[None]
+            embeddings = torch.cat([text, self._features("target", prompt).to(text)])[None]
             hidden = target.run(embeddings, target.rotary(prompt.positions[:, :stop]), target.new_cache(stop))
         return hidden[0, prompt.video]
 
