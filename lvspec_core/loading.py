@@ -179,13 +179,14 @@ def load_models(info: PairInfo, made: Plan, demand: Demand) -> tuple[VideoLM, Vi
     target = _load(info, "target", made, _placing(info, made, demand, room))
     if info.alone:
         return target, target
+    direct = made.device.type == "cuda" and not info.bundled
     # beside the target's head: what the one says the other reads
-    return target, _load(info, "draft", made, {"device_map": {"": target.device}} if made.device.type == "cuda" else {})
+    return target, _load(info, "draft", made, {"device_map": {"": target.device}} if direct else {})
 
 
 def _placing(info: PairInfo, made: Plan, demand: Demand, room: Room) -> dict:
-    """Where the target goes, as ``from_pretrained`` takes it."""
-    if made.device.type != "cuda":
+    """Where the target goes, as ``from_pretrained`` takes it; {}: it is moved there once it has been read."""
+    if made.device.type != "cuda" or info.bundled:
         return {}
     if not info.spread:
         return {"device_map": {"": torch.cuda.current_device()}}

@@ -85,6 +85,29 @@ def test_a_pair_of_the_registry_is_two_checkpoints_of_one_family_at_known_revisi
     assert first.video_token_id == second.video_token_id
 
 
+@pytest.mark.parametrize("info", REAL, ids=lambda info: info.name)
+def test_a_pairs_name_says_which_checkpoints_it_is_of(info):
+    size = info.name.removesuffix("-self").rpartition("-")[2]
+    assert f"-{size}-" in info.target.lower()
+    assert size.upper() in info.title
+    family = {"qwen2_5_vl": "Qwen/Qwen2.5-VL", "llava_onevision": "llava-hf/llava-onevision"}[info.family]
+    assert info.target.startswith(family)
+    assert info.draft.startswith(family)
+
+
+@named
+def test_a_vision_tower_is_the_one_of_its_family(name):
+    vision = built(name).config.vision_config
+    if CHECKPOINTS[name].family == "qwen2_5_vl":
+        assert (vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size, vision.tokens_per_second) == (14, 2, 2, 2)
+        assert (vision.window_size, list(vision.fullatt_block_indexes), vision.num_heads) == (112, [7, 15, 23, 31], 16)
+    else:
+        tower = built(name).model.vision_tower
+        assert (vision.image_size, vision.patch_size, vision.num_attention_heads) == (384, 14, 16)
+        assert tower.embeddings.position_embedding.weight.shape == (729, 1152)
+        assert built(name).model.image_newline.shape == (built(name).config.text_config.hidden_size,)
+
+
 def test_the_paddings_of_the_vocabularies_differ_where_the_methods_table_says_so():
     sizes = {name.rpartition("/")[2]: built(name).lm_head.weight.shape[0] for name in CHECKPOINTS}
     assert sizes["Qwen2.5-VL-7B-Instruct"] == 152_064

@@ -198,6 +198,10 @@ def test_a_model_goes_straight_to_its_gpu_at_its_revision(loaded_with):
     assert draft == {"device_map": {"": "cuda:1"}, "revision": "66285546d2b821cf421d4f5eb2576359d3770cd3"}, "where the target's head is"
 
 
+def test_a_bundled_pair_is_read_and_then_moved_as_zero_gpu_wants_it(loaded_with):
+    assert loaded_with(pair_info("shapes-qwen")) == [{}, {}]
+
+
 def test_a_target_that_drafts_for_itself_is_loaded_once(loaded_with):
     assert len(loaded_with(pair_info("qwen2.5-vl-7b-self"))) == 1
 
