@@ -18,10 +18,10 @@ from lvspec_core import view
 from lvspec_core.errors import SettingsError, UserError, VideoError
 from lvspec_core.race_files import load_race, save_race
 from lvspec_core.records import Record, of_the_race, race_summary, to_dict
-from lvspec_core.registry import pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, METHODS, RaceSettings
 from lvspec_core.turns import Turns
 from lvspec_core.worker import get_worker
+from page_pairs import OWN, chosen_pair
 
 ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
 DEFAULTS = RaceSettings()
@@ -59,14 +59,14 @@ def race_on_gpu(path: str, settings: RaceSettings) -> Iterator[list[Record]]:
     from lvspec_core.race import prepare_and_race
     from lvspec_core.video import read_video
 
-    for record in prepare_and_race(load_pair(settings.pair), read_video(path, settings.frames), settings):
+    for record in prepare_and_race(load_pair(settings.pair, settings), read_video(path, settings.frames), settings):
         yield [record]
 
 
 def race_stream(path: str, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
     """Batches of new records, from the GPU process of a ZeroGPU Space or from the worker process."""
     if not ZERO_GPU:
-        yield from get_worker().race(path, settings, stop)
+        yield from get_worker().race(path, settings, stop, OWN.get(settings.pair))
         return
     stream = race_on_gpu(path, settings)
     try:
@@ -82,7 +82,7 @@ def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, 
     """The page's inputs as settings; raises SettingsError."""
     named = dict(zip(KNOBS, knobs, strict=True))
     quantile = None if calibrated else share
-    pair_info(pair)
+    chosen_pair(pair)
     methods = tuple(methods or ())
     # the inspector shows what a race without details does not record
     return RaceSettings(pair=pair, question=question or "", methods=methods, anchor_quantile=quantile, details=True, **named).validated()
@@ -205,7 +205,7 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | N
         chosen = RaceSettings.from_dict(
             {**(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
         ).validated()
-        pair_info(chosen.pair)
+        chosen_pair(chosen.pair)
         with TURNS.ticket() as ticket:
             # nothing to say before the end; a yield now and then is how a client that has gone is noticed
             while ticket.wait(1):

@@ -30,7 +30,7 @@ class StandIn:
         self.closed = self.raced = False
         self.settings: RaceSettings | None = None
 
-    def race(self, path, settings, stop: threading.Event):
+    def race(self, path, settings, stop: threading.Event, pair=None):
         self.settings, self.raced = settings, True
         try:
             for batch in self.batches:
@@ -174,7 +174,7 @@ def test_on_zero_gpu_the_race_runs_where_it_was_asked_for(monkeypatch, random_pa
     import lvspec_core.pairs
 
     monkeypatch.setattr(races, "ZERO_GPU", True)
-    monkeypatch.setattr(lvspec_core.pairs, "load_pair", lambda name: random_pair)
+    monkeypatch.setattr(lvspec_core.pairs, "load_pair", lambda name, settings: random_pair)
     sample = str(app.SAMPLES[0].path)
     settings = RaceSettings(frames=2, max_new_tokens=6, methods=("ar", "lvspec")).validated()
     records = [record for batch in races.race_stream(sample, settings, threading.Event()) for record in batch]
