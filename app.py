@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from lvspec_core import view
 from lvspec_core.links import read_link
 from lvspec_core.settings import DEFAULT_QUESTION, FURTHER_RANGES, METHOD_TITLES, METHODS, PROPOSALS, RANGES
+from page_pairs import LOCAL, build_own_pair, pair_choices, pair_notice
 from races import (
     DEFAULTS,
     KNOBS,
@@ -109,10 +110,6 @@ def race_samples(request: gr.Request, *inputs):
     yield from race_in_a_row(request, [str(each.path) for each in SAMPLES], *inputs)
 
 
-def pair_notice(pair: str) -> str:
-    return OFFER.pair(pair).notice
-
-
 def knob(name: str) -> gr.Slider | gr.Number | gr.Dropdown:
     label, info, step = CONTROLS[name]
     if name == "proposal":
@@ -130,8 +127,8 @@ def build() -> gr.Blocks:
             with gr.Column(scale=3, min_width=300):
                 gr.HTML(view.TITLE.html, js_on_load=view.TITLE.script, apply_default_css=False)
             with gr.Column(scale=2, min_width=300):
-                pair = gr.Dropdown([(info.title, info.name) for info in OFFER.pairs], value=DEFAULTS.pair, label="Models: target and draft")
-        notice = gr.Markdown(pair_notice(DEFAULTS.pair), elem_id="pair-notice", elem_classes="lv-notice")
+                pair = gr.Dropdown(pair_choices(), value=DEFAULTS.pair, label="Models: target and draft", elem_id="pair")
+        notice = gr.Markdown(pair_notice(DEFAULTS.pair, DEFAULTS.frames, METHODS), elem_id="pair-notice", elem_classes="lv-notice")
         with gr.Row(equal_height=False):
             with gr.Column(scale=5, min_width=320):
                 video = gr.Video(
@@ -173,6 +170,8 @@ def build() -> gr.Blocks:
                     info="Of all words, by relevance: these may be verified loosely.",
                 )
                 knobs += [knob(name) for name in KNOBS if name not in GENERAL]
+        if LOCAL:
+            build_own_pair(pair)
         strip = FilmStrip(
             {"state": "empty"}, html_template=view.STRIP.html, js_on_load=view.STRIP.script, apply_default_css=False, elem_id="strip"
         )
@@ -218,7 +217,7 @@ def build() -> gr.Blocks:
         # one race at a time, but many who watch recorded ones
         examples.select(pick_example, None, board, concurrency_limit=8, **hidden)
         samples.select(pick_sample, None, video, **hidden)
-        pair.change(pair_notice, pair, notice, **hidden)
+        gr.on([pair.change, knobs[0].release, methods.change], pair_notice, [pair, knobs[0], methods], notice, **hidden)
         gr.on(
             [video.change, knobs[0].release],
             show_strip,

@@ -15,19 +15,15 @@ import gradio as gr
 
 import zero_gpu
 from lvspec_core import view
-from lvspec_core.errors import PairError, SettingsError, UserError, VideoError
-from lvspec_core.offer import Offer
+from lvspec_core.errors import SettingsError, UserError, VideoError
 from lvspec_core.race_files import load_race, save_race
 from lvspec_core.records import Record, of_the_race, race_summary, to_dict
 from lvspec_core.settings import DEFAULT_QUESTION, METHODS, RaceSettings
 from lvspec_core.turns import Turns
 from lvspec_core.worker import get_worker
+from page_pairs import OFFER, OWN, chosen_pair
 
 ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
-try:
-    OFFER = Offer.read(os.environ)
-except PairError as error:
-    raise SystemExit(f"error: {error}") from None
 DEFAULTS = RaceSettings(pair=OFFER.default)
 # the settings with a control of their own, in the order in which the page hands them in
 KNOBS = (
@@ -52,7 +48,7 @@ def prepare() -> None:
 def race_stream(path: str, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
     """Batches of new records, from the GPU process of a ZeroGPU Space or from the worker process."""
     if not ZERO_GPU:
-        yield from get_worker().race(path, settings, stop)
+        yield from get_worker().race(path, settings, stop, OWN.get(settings.pair))
         return
     # a file is read, and a bad one refused, before a GPU is asked for
     clip = get_worker().read(path, settings.frames)
@@ -63,7 +59,7 @@ def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, 
     """The page's inputs as settings; raises SettingsError."""
     named = dict(zip(KNOBS, knobs, strict=True))
     quantile = None if calibrated else share
-    OFFER.pair(pair)
+    chosen_pair(pair)
     methods = tuple(methods or ())
     # the inspector shows what a race without details does not record
     return RaceSettings(pair=pair, question=question or "", methods=methods, anchor_quantile=quantile, details=True, **named).validated()
@@ -188,7 +184,7 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | N
         chosen = RaceSettings.from_dict(
             {"pair": DEFAULTS.pair, **(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
         ).validated()
-        OFFER.pair(chosen.pair)
+        chosen_pair(chosen.pair)
         with TURNS.ticket() as ticket:
             # nothing to say before the end; a yield now and then is how a client that has gone is noticed
             while ticket.wait(1):

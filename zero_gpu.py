@@ -87,7 +87,7 @@ def _racing_on(size: str) -> Callable[[VideoClip, RaceSettings], Iterator[list[R
         from lvspec_core.race import prepare_and_race
 
         try:
-            yield from batches(prepare_and_race(load_pair(settings.pair, warm=False), clip, settings))
+            yield from batches(prepare_and_race(load_pair(settings.pair, settings, warm=False), clip, settings))
         except UserError as error:
             yield Refusal(type(error).__name__, str(error))
 

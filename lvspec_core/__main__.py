@@ -18,6 +18,7 @@ from rich.console import Console
 
 from lvspec_core import __version__
 from lvspec_core.errors import SettingsError, UserError
+from lvspec_core.pair_options import add_pair_options, chosen_pair, not_registered
 from lvspec_core.race_files import check_writable, load_race, save_race, write_whole
 from lvspec_core.records import LaneEnd, Record, of_the_race, race_summary, timeline
 from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
@@ -34,6 +35,7 @@ TOOLS = {
     "examples": ("lvspec_core.examples", "record the example races again"),
     "gpu-check": ("lvspec_core.gpu_check.command", "measure what the steps of a round cost on this GPU"),
     "heat": ("lvspec_core.shapes.heat", "find the target's layers that show where it looked"),
+    "pairs": ("lvspec_core.pair_table", "list the pairs and the memory that they need"),
     "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),
 }
 SETTINGS_HELP = {
@@ -103,7 +105,6 @@ def build_parser() -> argparse.ArgumentParser:
     race = commands.add_parser("race", help="race a video through the methods", allow_abbrev=False)
     defaults = RaceSettings()
     race.add_argument("clip", metavar="CLIP", help="video file")
-    race.add_argument("--pair", default=defaults.pair, metavar="NAME", help="target/draft pair (default: %(default)s)")
     race.add_argument("--question", default=defaults.question, metavar="TEXT", help="question about the video (default: %(default)s)")
     race.add_argument("--methods", default=",".join(METHODS), metavar="LIST", help="comma-separated methods (default: %(default)s)")
     race.add_argument("--proposal", default=defaults.proposal, metavar="NAME", help=f"one of {', '.join(PROPOSALS)} (default: %(default)s)")
@@ -117,6 +118,7 @@ def build_parser() -> argparse.ArgumentParser:
             metavar="N" if isinstance(low, int) else "R",
             help=f"{SETTINGS_HELP[name]}; from {low} to {high}{told}",
         )
+    add_pair_options(race)
     race.add_argument("--details", action="store_true", help="also record what draft and target thought and where the target looked")
     race.add_argument("--save", metavar="FILE.jsonl", help="save the race as JSON lines")
     race.add_argument("--json", action="store_true", help="print the figures as one JSON object instead of the live view")
@@ -140,14 +142,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run_race(options: argparse.Namespace) -> int:
-    settings = settings_of(options)
+    pair = chosen_pair(options)
+    settings = settings_of(options, pair.name)
     if options.save:
         check_writable(options.save)
     stop = threading.Event()
     records: list[Record] = []
     try:
         with interrupts(stop, started=lambda: bool(records)):
-            show(keep(get_worker().race(options.clip, settings, stop), records), records, options.json)
+            show(keep(get_worker().race(options.clip, settings, stop, not_registered(pair)), records), records, options.json)
     finally:
         # also after a failure or a second Ctrl-C: what was generated is kept
         if options.save and records:
@@ -177,11 +180,11 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def settings_of(options: argparse.Namespace) -> RaceSettings:
-    """The validated settings of a race; raises SettingsError."""
+def settings_of(options: argparse.Namespace, pair: str) -> RaceSettings:
+    """The validated settings of a race with the pair of this name; raises SettingsError."""
     methods = tuple(name.strip() for name in options.methods.split(",") if name.strip())
     numbers = {name: getattr(options, name) for name in RANGES | FURTHER_RANGES}
-    texts = {"pair": options.pair, "question": options.question, "methods": methods, "proposal": options.proposal}
+    texts = {"pair": pair, "question": options.question, "methods": methods, "proposal": options.proposal}
     return RaceSettings(details=options.details, **texts, **numbers).validated()
 
 

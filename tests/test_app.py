@@ -31,7 +31,7 @@ class StandIn:
         self.closed = self.raced = False
         self.settings: RaceSettings | None = None
 
-    def race(self, path, settings, stop: threading.Event):
+    def race(self, path, settings, stop: threading.Event, pair=None):
         self.settings, self.raced = settings, True
         try:
             for batch in self.batches:

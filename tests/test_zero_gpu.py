@@ -127,7 +127,7 @@ def test_records_cross_as_plain_values(random_pair, monkeypatch, make_clip):
     """As the function runs where a GPU is its own: no process between."""
     import lvspec_core.pairs
 
-    monkeypatch.setattr(lvspec_core.pairs, "load_pair", lambda name, warm: random_pair)
+    monkeypatch.setattr(lvspec_core.pairs, "load_pair", lambda name, settings=None, warm=True: random_pair)
     settings = RaceSettings(frames=2, max_new_tokens=6, methods=("ar", "lvspec")).validated()
     records = [record for batch in zero_gpu.race(make_clip(frames=2), settings, threading.Event()) for record in batch]
     assert isinstance(records[0], Start)

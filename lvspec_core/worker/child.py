@@ -39,8 +39,8 @@ class Request:
 class Child:
     """Serves the operations race and warm.
 
-    ``runner``: "module:function", called with (clip, settings, should_stop) and yielding records; its optional attribute
-    ``warm`` is called with a pair's name.
+    ``runner``: "module:function", called with (clip, settings, should_stop) and, for a pair that is not the registry's, its
+    PairInfo, yielding records; its optional attribute ``warm`` is called with a pair's name or PairInfo, and settings if there are any.
     """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, runner: str) -> None:
@@ -92,8 +92,8 @@ class Child:
     def _send(self, request: Request, kind: str, value: Any) -> None:
         send(self.sink, (request.id, kind, value))
 
-    def _race(self, request: Request, clip: Any, settings: Any) -> None:
-        records = _named(self.runner)(clip, settings, request.stopped.is_set)
+    def _race(self, request: Request, clip: Any, settings: Any, *pair: Any) -> None:
+        records = _named(self.runner)(clip, settings, request.stopped.is_set, *pair)
         try:
             self._feed(request, records)
         finally:
@@ -108,10 +108,10 @@ class Child:
                 return
             self._send(request, "records", batch)
 
-    def _warm(self, request: Request, pair: str) -> None:
-        warm: Callable[[str], None] | None = getattr(_named(self.runner), "warm", None)
+    def _warm(self, request: Request, pair: Any, *settings: Any) -> None:
+        warm: Callable[..., None] | None = getattr(_named(self.runner), "warm", None)
         if warm:
-            warm(pair)
+            warm(pair, *settings)
 
 
 def _named(name: str) -> Callable:
