@@ -142,7 +142,8 @@ def cache_rows(sight: Sight, demand: Demand, calibrated: bool) -> tuple[int, int
     asked = demand.settings
     video = sight.tokens(asked.frames, demand.height, demand.width)
     around = demand.text + asked.max_new_tokens + demand.spare
-    kept = max(1, min(video, round(video * (1 - asked.pruning_ratio))))
+    tiles = video - sight.extra  # what stands after them is never pruned
+    kept = max(1, min(tiles, round(tiles * (1 - asked.pruning_ratio)))) + sight.extra
     lanes = len(asked.methods)
     attended, plain = "specvlm" in asked.methods, any(name != "specvlm" for name in asked.methods)
     target = (lanes + 1 + attended + plain) * (video + around)

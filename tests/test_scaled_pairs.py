@@ -63,7 +63,7 @@ def test_all_four_methods_run_and_the_lossless_ones_write_what_ar_writes(info, s
         assert tuple(ends) == METHODS
         assert all(lane.finish in ("end of text", "token budget") for lane in ends.values()), ends
         texts = {name: tokens_of(records, name) for name in METHODS}
-        assert len(set(texts["ar"])) > 4, "a text that repeats itself would show little"
+        assert len(set(texts["ar"])) > 3, "a text that repeats itself would show little"
         assert texts["naive_sd"] == texts["specvlm"] == texts["ar"]
         assert all(token < pair.vocabulary for text in texts.values() for token in text)
         if info.alone:

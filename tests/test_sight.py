@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scaled_pairs import LLAVA_TEMPLATE, save_scaled, tokenizer_of
+from scaled_pairs import save_scaled, tokenizer_of
 from transformers import (
     LlavaOnevisionForConditionalGeneration,
     LlavaOnevisionImageProcessor,
@@ -18,6 +18,7 @@ from transformers import (
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import smart_resize
 
 from lvspec_core.checkpoints import CHECKPOINTS, LLAVA_PROCESSOR, QWEN_PROCESSOR
+from lvspec_core.shapes.llava import CHAT_TEMPLATE
 from lvspec_core.sight import SIGHTS, smart_size
 from lvspec_core.video import VideoClip
 from lvspec_core.video.sampling import fit
@@ -62,6 +63,8 @@ def test_qwens_processor_reads_a_patchs_merged_four_one_after_the_other():
 
 def test_a_prompt_with_the_real_settings_places_its_tokens_by_time_row_and_column(random_pair, monkeypatch):
     """Five frames of 16:9 over five seconds: three pairs of frames, two seconds each, two positions a second."""
+    if random_pair.info.family != "qwen2_5_vl":
+        pytest.skip("M-RoPE alone numbers rows and columns")
     target = random_pair.target
     monkeypatch.setattr(target.processor, "video_processor", Qwen2VLVideoProcessor(**QWEN_PROCESSOR))
     clip = VideoClip("wide", frames(5, 336, 597), (0.0, 1.0, 2.0, 3.0, 4.0), 5.0, 25.0, 597, 336, 125, "none")
@@ -100,7 +103,7 @@ def llava_processor(**changes) -> LlavaOnevisionProcessor:
         video_processor=LlavaOnevisionVideoProcessor(**pixels),
         num_image_tokens=LLAVA_PROCESSOR["num_image_tokens"],
         vision_feature_select_strategy="full",
-        chat_template=LLAVA_TEMPLATE,
+        chat_template=CHAT_TEMPLATE,
         **changes,
     )
 

@@ -76,7 +76,6 @@ class VideoLM(ABC):
         self.end_ids = frozenset(ends if isinstance(ends, (list, tuple)) else [ends])
         self.places = tuple(next(layer.parameters()).device for layer in self.layers)  # of the layers, where they are on several devices
         self.spread = len(set(self.places)) > 1
-        self._like = head.weight.new_empty(1)  # tells the rotary tables their type and device
         self._masks: dict[int, torch.Tensor] = {}
 
     @classmethod
@@ -142,7 +141,7 @@ class VideoLM(ABC):
     def rotary(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosine and sine tables [1, n, head dim] of positions [axes, n]."""
         positions = positions.to(self.device)
-        tables = self.decoder.rotary_emb(self._like, positions[:, None] if self.axes > 1 else positions)
+        tables = self.decoder.rotary_emb(self.head.weight.new_empty(1), positions[:, None] if self.axes > 1 else positions)
         return tuple(table.to(self.device) for table in tables)
 
     def row_of_positions(self, start: int, stop: int) -> torch.Tensor:
@@ -175,7 +174,9 @@ class VideoLM(ABC):
     def new_cache(self, capacity: int) -> KVCache:
         config = self.decoder.config
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return KVCache(len(self.layers), config.num_key_value_heads, capacity, dim, self.dtype, self.places)
+        # weights on one device may have moved since they were loaded, as on ZeroGPU
+        places = self.places if self.spread else (self.device,) * len(self.layers)
+        return KVCache(len(self.layers), config.num_key_value_heads, capacity, dim, self.dtype, places)
 
     def causal_mask(self, rows: int, cache: KVCache) -> torch.Tensor:
         """Additive mask [1, 1, rows, cached + rows] of ``rows`` tokens after what is cached.
