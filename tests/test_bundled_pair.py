@@ -80,6 +80,7 @@ def texts(pair, clip, settings: RaceSettings) -> dict[str, list[int]]:
 
 @pytest.mark.slow
 @pytest.mark.no_cover  # tracing every line of 25,000 forward passes takes minutes
+@pytest.mark.timeout(1200)
 @A_HUNDRED_CLIPS
 def test_strict_methods_are_ar_and_ar_is_generate_over_a_hundred_held_out_clips(pair, first):
     """With chains and with trees, of which each method has one kind on each clip, in turns."""
@@ -100,6 +101,7 @@ def test_strict_methods_are_ar_and_ar_is_generate_over_a_hundred_held_out_clips(
 
 @pytest.mark.slow
 @pytest.mark.no_cover
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("first", range(0, RACED, 10))
 def test_a_race_says_of_every_strict_lane_that_it_wrote_what_generate_writes(pair, first):
     for number in range(first, first + 10):
