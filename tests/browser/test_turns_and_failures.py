@@ -60,7 +60,7 @@ def test_a_place_in_the_queue_can_be_given_up(standin, visit):
     second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('before yours')")
     second.page.click("#stop")
     second.state("stopped")
-    assert "before anything was written" in second.headline()
+    expect(second.headline).to_contain_text("before anything was written")
     first.page.click("#stop")
     first.state("stopped")
 
