@@ -18,12 +18,11 @@ from starlette.staticfiles import StaticFiles
 from lvspec_core import view
 from lvspec_core.links import read_link
 from lvspec_core.settings import DEFAULT_QUESTION, FURTHER_RANGES, METHOD_TITLES, METHODS, PROPOSALS, RANGES
-from page_pairs import LOCAL, build_own_pair, pair_choices, pair_notice
+from page_pairs import LOCAL, OFFER, build_own_pair, pair_choices, pair_notice
 from races import (
     DEFAULTS,
     KNOBS,
     MOST_IN_A_ROW,
-    OFFER,
     api_film_strip,
     api_race,
     open_race,

@@ -141,7 +141,7 @@ CHECKPOINTS = {
         _qwen(8192, 29568, 80, 64, 8, 152064, 3456),
         QWEN_PROCESSOR,
         73_410_777_344,
-        (72_706_203_648, "Qwen2.5-72B; the vision tower, 1 % of the whole, comes on top, and the sum was not seen"),
+        (QWEN2_72B, "Qwen2.5-72B; the vision tower, 1 % of the whole, comes on top, and the sum was not seen"),
         QWEN2_72B,
         "defaults of transformers' Qwen2_5_VLTextConfig, which are this checkpoint's",
         "vision_config.intermediate_size: 3456 as in the 32B, which was released after it with the same tower",

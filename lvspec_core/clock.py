@@ -1,10 +1,16 @@
-"""The clock of one round: it waits for the device where a round begins and ends, never inside."""
+"""Time on a device that works behind the host's back: waiting for it, and the clock of one round, which does so at its borders only."""
 
 from __future__ import annotations
 
 import time
 
 import torch
+
+
+def wait(device: torch.device) -> None:
+    """Returns when the device has done all that was asked of it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 class Clock:
@@ -20,8 +26,8 @@ class Clock:
 
     def start(self) -> None:
         self._marks.clear()
+        wait(self.device)
         if self.cuda:
-            torch.cuda.synchronize(self.device)
             self.mark()
         self._began = time.perf_counter()
 
@@ -36,8 +42,7 @@ class Clock:
 
     def stop(self) -> list[float]:
         """Seconds from the start to each mark, and to now."""
-        if self.cuda:
-            torch.cuda.synchronize(self.device)
+        wait(self.device)
         ended = time.perf_counter()
         if self.cuda:
             first, *marks = self._marks

@@ -172,10 +172,13 @@ def as_expected(info: PairInfo, role: str, model: Model) -> None:
         )
 
 
-def load_models(info: PairInfo, made: Plan, demand: Demand) -> tuple[VideoLM, VideoLM]:
-    """(target, draft), the same model twice where the target drafts for itself. PairError if they do not fit this machine."""
-    room = room_here(made.dtype.itemsize)
-    require(info, made.models, demand, room)
+def load_models(info: PairInfo, made: Plan, demand: Demand | None) -> tuple[VideoLM, VideoLM]:
+    """(target, draft), the same model twice where the target drafts for itself. PairError if they do not fit this machine.
+    ``demand`` None: there is no device yet that could tell what it has."""
+    room = None
+    if demand:
+        room = room_here(made.dtype.itemsize)
+        require(info, made.models, demand, room)
     target = _load(info, "target", made, _placing(info, made, demand, room))
     if info.alone:
         return target, target
@@ -184,7 +187,7 @@ def load_models(info: PairInfo, made: Plan, demand: Demand) -> tuple[VideoLM, Vi
     return target, _load(info, "draft", made, {"device_map": {"": target.device}} if direct else {})
 
 
-def _placing(info: PairInfo, made: Plan, demand: Demand, room: Room) -> dict:
+def _placing(info: PairInfo, made: Plan, demand: Demand | None, room: Room | None) -> dict:
     """Where the target goes, as ``from_pretrained`` takes it; {}: it is moved there once it has been read."""
     if made.device.type != "cuda" or info.bundled:
         return {}

@@ -125,13 +125,13 @@ _loaded: dict[PairInfo, Pair] = {}
 def load_pair(pair: str | PairInfo, settings: RaceSettings | None = None, warm: bool = True) -> Pair:
     """Loads a pair, or hands out the loaded one. PairError with one sentence if a model is missing, broken, does not fit the other, or
     if a race with these settings would not fit into memory: that is told before any weights are loaded. Bundled pairs stay in
-    memory; of the others only the last one does, as two may not fit. ``warm`` False: without a pass through it, where there is no
-    GPU yet."""
+    memory; of the others only the last one does, as two may not fit. ``warm`` False: without a pass through it. Without
+    settings too, its weights are placed where there is no GPU yet: then the device is not asked what it has."""
     info = pair if isinstance(pair, PairInfo) else pair_info(pair)
     if info not in _loaded:
-        demand = Demand(settings or RaceSettings())
+        demand = Demand(settings or RaceSettings()) if settings or warm else None
         known = None if info.own else known_models(info)
-        if known:  # not even the hub need be asked
+        if known and demand:  # not even the hub need be asked
             require(info, known, demand, room_here(device_and_type(info)[1].itemsize))
         made = plan(info)
         if not info.bundled:
@@ -157,7 +157,7 @@ def _forget_others() -> None:
             torch.cuda.empty_cache()
 
 
-def _load(info: PairInfo, made: Plan, demand: Demand) -> Pair:
+def _load(info: PairInfo, made: Plan, demand: Demand | None) -> Pair:
     calibration = Calibration.read(info.calibration)
     target, draft = load_models(info, made, demand)
     if not target.same_sight(draft):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from lvspec_core.clock import wait
 from lvspec_core.decoding import METHODS, Lane
 from lvspec_core.drafting import NoDrafter
 from lvspec_core.errors import PairError, SettingsError, UserError
@@ -208,8 +209,7 @@ class Prefilling:
         return self.prompt.tail[-1:].to(self.pair.target.device)
 
     def _now(self) -> float:
-        if self.pair.target.device.type == "cuda":
-            torch.cuda.synchronize()
+        wait(self.pair.target.device)
         return time.perf_counter()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,13 +45,10 @@ def room_here(width: int) -> Room:
     if not torch.cuda.is_available():
         free = _free_memory()
         return Room(free, free, 0, width)
-    try:
-        frees = [
-            torch.cuda.mem_get_info(index)[0] + torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
-            for index in range(torch.cuda.device_count())
-        ]
-    except RuntimeError:  # a device that does not tell, as where ZeroGPU has not lent it yet: nothing is held against a race
-        return Room(sys.maxsize, sys.maxsize, 1, width)
+    frees = [
+        torch.cuda.mem_get_info(index)[0] + torch.cuda.memory_reserved(index) - torch.cuda.memory_allocated(index)
+        for index in range(torch.cuda.device_count())
+    ]
     return Room(frees[torch.cuda.current_device()], sum(frees), len(frees), width)
 
 

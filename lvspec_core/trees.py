@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 
 import torch
 
-from lvspec_core.transfer import upload_mask
+from lvspec_core.transfer import upload_tensor
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Tree:
     def sees_on(self, device: torch.device) -> torch.Tensor:
         """The same on a device; copied there once."""
         if device not in self._placed:
-            self._placed[device] = upload_mask(self.sees, device)
+            self._placed[device] = upload_tensor(self.sees, device)
         return self._placed[device]
 
     @cached_property

@@ -16,11 +16,10 @@ from transformers import (
 )
 
 from lvspec_core.checkpoints import CHECKPOINTS, Checkpoint
+from lvspec_core.gpu_check.models import VISION_HEAD, shrunk
 from lvspec_core.shapes import llava, qwen
 from lvspec_core.shapes.words import build_tokenizer
 
-HEAD, VISION_HEAD = 16, 8  # dimensions of a head; 16 is the least that can be cut as 128 is into 16, 24 and 24
-LAYERS, VISION_LAYERS = 2, 2
 THIN = 8  # times narrower than in proportion are the MLPs: their width decides nothing but how long a test takes
 LOUD = 2.5  # how strong the layers are against the embeddings: where a text neither repeats one token nor forgets the last
 LLAVA_SIDE = 5  # patches a side, odd as 27 is
@@ -36,24 +35,18 @@ def scaled_config(checkpoint: Checkpoint, thin: int = THIN, vision_head: int = V
     """The checkpoint's configuration, smaller; ``thin`` 1: MLPs in proportion; ``vision_head``: the real one leaves the tower as wide."""
     family, config = checkpoint.family, copy.deepcopy(checkpoint.config)
     tokenizer = tokenizer_of(family)
-    text, vision = config.get("text_config", config), config["vision_config"]
-    width, narrow = text["hidden_size"], text["num_attention_heads"] * HEAD
-    text["intermediate_size"] = round(text["intermediate_size"] * narrow / width / thin)
-    text["hidden_size"], text["num_hidden_layers"] = narrow, LAYERS
-    text["vocab_size"] += len(tokenizer) - TOKENS[family]
+    vocabulary = config.get("text_config", config)["vocab_size"]
+    text, vision = shrunk(config, vision_head).get("text_config", config), config["vision_config"]
+    for part in (text, vision):
+        part["intermediate_size"] = round(part["intermediate_size"] / thin)
+    text["vocab_size"] = vocabulary + len(tokenizer) - TOKENS[family]
     text["bos_token_id"], text["eos_token_id"] = None, tokenizer.eos_token_id
-    text["initializer_range"] = LOUD / narrow**0.5
-    heads = vision.get("num_heads") or vision["num_attention_heads"]
-    vision["intermediate_size"] = round(vision["intermediate_size"] * heads * vision_head / vision["hidden_size"] / thin)
-    vision["hidden_size"] = heads * vision_head
+    text["initializer_range"] = LOUD / text["hidden_size"] ** 0.5
     if family == "qwen2_5_vl":
-        sections = config["rope_scaling"]["mrope_section"]
-        config["rope_scaling"]["mrope_section"] = [section * HEAD // 128 for section in sections]
-        vision |= {"out_hidden_size": narrow, "depth": VISION_LAYERS, "fullatt_block_indexes": [1]}
         special = {"image": "<|image_pad|>", "video": "<|video_pad|>", "vision_start": "<|vision_start|>", "vision_end": "<|vision_end|>"}
         config |= {f"{name}_token_id": tokenizer.convert_tokens_to_ids(token) for name, token in special.items()}
     else:
-        vision |= {"num_hidden_layers": VISION_LAYERS, "image_size": LLAVA_SIDE * vision["patch_size"]}
+        vision["image_size"] = LLAVA_SIDE * vision["patch_size"]
         config |= {f"{name}_token_index": tokenizer.convert_tokens_to_ids(f"<{name}>") for name in ("image", "video")}
     return AutoConfig.for_model(**config)
 

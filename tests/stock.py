@@ -30,8 +30,12 @@ def hidden_states(model, prompt, ids: list[int]) -> torch.Tensor:
     ).last_hidden_state[0]
 
 
+def inputs_of(prompt) -> dict:
+    """All that `generate`, or a forward pass over the whole prompt, takes of it; the seconds too where the family counts them."""
+    return {name: value for name, value in prompt.inputs.items() if isinstance(value, torch.Tensor)} | pixels_of(prompt)
+
+
 @torch.inference_mode()
 def generate(model, prompt, budget: int, **options) -> list[int]:
     """What `generate` says, given the same pixels and, where the family counts seconds, the same seconds."""
-    inputs = {name: value for name, value in prompt.inputs.items() if isinstance(value, torch.Tensor)} | pixels_of(prompt)
-    return model.model.generate(**inputs, do_sample=False, max_new_tokens=budget, **options)[0, len(prompt.ids) :].tolist()
+    return model.model.generate(**inputs_of(prompt), do_sample=False, max_new_tokens=budget, **options)[0, len(prompt.ids) :].tolist()

@@ -45,16 +45,6 @@ def held_out_clip(number: int) -> VideoClip:
     return VideoClip("scene.mp4", render(scene, shares), tuple(shares * seconds), seconds, 24.0, 112, 112, round(24 * seconds), "rendered")
 
 
-def stock_inputs(prompt) -> dict:
-    inputs = {name: value for name, value in prompt.inputs.items() if isinstance(value, torch.Tensor)}
-    return inputs | {"second_per_grid_ts": prompt.inputs["second_per_grid_ts"]}
-
-
-@torch.inference_mode()
-def generate(model, prompt, tokens: int, **options) -> list[int]:
-    return model.model.generate(**stock_inputs(prompt), do_sample=False, max_new_tokens=tokens, **options)[0, len(prompt.ids) :].tolist()
-
-
 @torch.inference_mode()
 def is_greedy(model, prompt, text: list[int], tokens: int) -> bool:
     """Whether greedy decoding writes this text, by one stock forward pass over it: each token is the most probable after those
@@ -62,7 +52,7 @@ def is_greedy(model, prompt, text: list[int], tokens: int) -> bool:
     ends = [token in model.end_ids for token in text]
     if any(ends[:-1]) or not (ends[-1] or len(text) == tokens):
         return False
-    inputs, read = stock_inputs(prompt), torch.tensor([text[:-1]])
+    inputs, read = stock.inputs_of(prompt), torch.tensor([text[:-1]])
     inputs["input_ids"] = torch.cat([inputs["input_ids"], read], dim=1)
     inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
     inputs["mm_token_type_ids"] = torch.cat([inputs["mm_token_type_ids"], torch.zeros_like(read)], dim=1)
@@ -94,7 +84,7 @@ def test_strict_methods_are_ar_and_ar_is_generate_over_a_hundred_held_out_clips(
             written[f"{method} {proposal}"] = texts(pair, clip, replace(settings, methods=(method,), proposal=proposal))[method]
         # two words that are equally probable but for rounding: only `generate` can say which it takes
         if not is_greedy(pair.target, prompt, written["ar"], settings.max_new_tokens):
-            written["generate"] = generate(pair.target, prompt, settings.max_new_tokens)
+            written["generate"] = stock.generate(pair.target, prompt, settings.max_new_tokens)
         different += [(number, name) for name, text in written.items() if text != written["ar"]]
     assert different == []
 
@@ -109,7 +99,7 @@ def test_a_race_says_of_every_strict_lane_that_it_wrote_what_generate_writes(pai
         settings = RaceSettings(question=QUESTIONS[number % len(QUESTIONS)], methods=STRICT, max_new_tokens=48)
         lanes = {record.lane: record for record in run_race(pair, clip, settings) if isinstance(record, LaneEnd)}
         prompt = pair.target.encode(clip, settings.question)
-        expected = generate(pair.target, prompt, settings.max_new_tokens)
+        expected = stock.generate(pair.target, prompt, settings.max_new_tokens)
         assert {name: list(lanes[name].token_ids) for name in STRICT} == dict.fromkeys(STRICT, expected), number
         assert lanes["naive_sd"].same_as_ar is lanes["specvlm"].same_as_ar is True
         assert is_greedy(pair.target, prompt, expected, settings.max_new_tokens), "one pass over the text says the same"
@@ -184,6 +174,6 @@ def test_the_ar_lane_is_not_slower_than_generate(pair):
             times.append(time.thread_time())
         ours.append(float(np.quantile(np.diff(times), 0.1)))
         steps = StepTimes()
-        generate(pair.target, prompt, tokens, stopping_criteria=StoppingCriteriaList([steps]))
+        stock.generate(pair.target, prompt, tokens, stopping_criteria=StoppingCriteriaList([steps]))
         theirs.append(float(np.quantile(np.diff(steps.times), 0.1)))
     assert min(ours) <= min(theirs) * 1.03

@@ -11,7 +11,7 @@ from host_waits import HostWaits
 from lvspec_core.clock import Clock
 from lvspec_core.prefill import Prefilling
 from lvspec_core.settings import METHODS, RaceSettings
-from lvspec_core.transfer import upload, upload_mask
+from lvspec_core.transfer import upload, upload_tensor
 from lvspec_core.trees import Tree
 
 SETTINGS = RaceSettings(frames=4, max_new_tokens=40, draft_length=5, adaptive=0.0)
@@ -69,7 +69,7 @@ def test_the_counter_sees_what_would_wait():
         _ = values.tolist(), int(values[1]), float(values[2]), bool(values[3] > 1), values[4].item()
         _ = values[values > 2], values[values[0]]
         _ = values[[1, 2]], torch.tensor([1])
-        _ = upload([1], values.device), upload_mask(values > 1, values.device)
+        _ = upload([1], values.device), upload_tensor(values > 1, values.device)
         _ = values[torch.arange(2)], values.topk(2), values[1:3]
     assert sum(waits.reads.values()) == 7
     assert sum(waits.copies.values()) == 2

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from scaled_pairs import LAYERS, save_scaled
+from scaled_pairs import save_scaled
 
 from lvspec_core.checkpoints import CHECKPOINTS
 from lvspec_core.families import FAMILIES
+from lvspec_core.gpu_check.models import LAYERS
 from lvspec_core.own_pairs import own_pair
 from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.race import run_race

@@ -183,3 +183,20 @@ def test_the_first_race_of_a_pair_that_was_never_calibrated_takes_longer(tmp_pat
     before = zero_gpu.gpu_seconds(None, settings)
     (tmp_path / "pair.json").write_text("{}")
     assert zero_gpu.gpu_seconds(None, settings) < before
+
+
+def test_where_there_is_no_gpu_yet_weights_are_placed_and_the_device_is_not_asked_what_it_has(random_pair_info, monkeypatch):
+    """ZeroGPU's main process has no driver: asking would end the Space's start with CUDA's own words."""
+    from lvspec_core import loading, pairs
+
+    def asked(width):
+        raise RuntimeError("Found no NVIDIA driver")
+
+    monkeypatch.setattr(pairs, "_loaded", {})
+    for module in (pairs, loading):
+        monkeypatch.setattr(module, "room_here", asked)
+    pair = pairs.load_pair(random_pair_info, warm=False)
+    assert pair.warmed == set()
+    monkeypatch.setattr(pairs, "_loaded", {})
+    with pytest.raises(RuntimeError, match="no NVIDIA driver"):
+        pairs.load_pair(random_pair_info)

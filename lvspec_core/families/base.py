@@ -171,12 +171,20 @@ class VideoLM(ABC):
         coming = torch.cat([prompt.positions[:, end:], new], dim=1)
         return Stream(self, cache, self.rotary(coming), slice(start, read - prompt.marks), read)
 
-    def new_cache(self, capacity: int) -> KVCache:
+    @property
+    def head_dim(self) -> int:
         config = self.decoder.config
-        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one token in a cache."""
+        return 2 * len(self.layers) * self.decoder.config.num_key_value_heads * self.head_dim * self.dtype.itemsize
+
+    def new_cache(self, capacity: int) -> KVCache:
         # weights on one device may have moved since they were loaded, as on ZeroGPU
         places = self.places if self.spread else (self.device,) * len(self.layers)
-        return KVCache(len(self.layers), config.num_key_value_heads, capacity, dim, self.dtype, places)
+        return KVCache(len(self.layers), self.decoder.config.num_key_value_heads, capacity, self.head_dim, self.dtype, places)
 
     def causal_mask(self, rows: int, cache: KVCache) -> torch.Tensor:
         """Additive mask [1, 1, rows, cached + rows] of ``rows`` tokens after what is cached.

@@ -13,9 +13,10 @@ import torch
 import transformers
 from rich.console import Console
 
+from lvspec_core.checkpoints import CHECKPOINTS
 from lvspec_core.errors import SettingsError
 from lvspec_core.families.base import Prompt, VideoLM
-from lvspec_core.gpu_check.models import CHECKED, SCALES, checkpoints_of, noise, parameters_of, random_model
+from lvspec_core.gpu_check.models import CHECKED, SCALES, checkpoints_of, noise, random_model
 from lvspec_core.gpu_check.report import Report
 from lvspec_core.gpu_check.rows import Row
 from lvspec_core.gpu_check.steps import Site, Step, groups_of, opening
@@ -68,7 +69,7 @@ class Check:
                 self._tidy()
 
     def _built(self, row: Row) -> VideoLM | None:
-        parameters = parameters_of(row.model) if self.scale == "full" else 0
+        parameters = CHECKPOINTS[row.model].parameters if self.scale == "full" else 0
         dtype = torch.bfloat16 if self.device.type == "cuda" else torch.float32
         needs = parameters * dtype.itemsize * SPARE
         if self.device.type == "cuda" and needs > (free := torch.cuda.mem_get_info(self.device)[0]):

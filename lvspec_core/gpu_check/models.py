@@ -9,20 +9,19 @@ import numpy as np
 import torch
 from transformers import AutoConfig
 
+from lvspec_core.checkpoints import CHECKPOINTS
 from lvspec_core.errors import PairError
 from lvspec_core.families import FAMILIES
 from lvspec_core.families.attention import ATTENTION
 from lvspec_core.families.base import VideoLM
+from lvspec_core.registry import PAIRS
 from lvspec_core.shapes.models import ARCHITECTURES
 from lvspec_core.video import VideoClip
 
-# pair -> its checkpoints, as the registry has them; the most telling first
-CHECKED = {
-    "qwen2.5-vl-7b": ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen/Qwen2.5-VL-3B-Instruct"),
-    "llava-onevision-7b": ("llava-hf/llava-onevision-qwen2-7b-ov-hf", "llava-hf/llava-onevision-qwen2-0.5b-ov-hf"),
-    "qwen2.5-vl-32b": ("Qwen/Qwen2.5-VL-32B-Instruct", "Qwen/Qwen2.5-VL-7B-Instruct"),
-}
-HEAD, VISION_HEAD, LAYERS, VOCABULARY = 16, 8, 2, 1024  # of scaled-down models
+# pair of the registry -> its checkpoints; the most telling first
+CHECKED = {name: (PAIRS[name].target, PAIRS[name].draft) for name in ("qwen2.5-vl-7b", "llava-onevision-7b", "qwen2.5-vl-32b")}
+# of scaled-down models; 16 is the least that can be cut as 128 is into 16, 24 and 24
+HEAD, VISION_HEAD, LAYERS, VOCABULARY = 16, 8, 2, 1024
 
 
 @dataclass(frozen=True)
@@ -43,18 +42,9 @@ def checkpoints_of(pair: str) -> tuple[str, str]:
     return CHECKED[pair]
 
 
-def parameters_of(name: str) -> int:
-    """How many parameters a checkpoint has."""
-    from lvspec_core.checkpoints import CHECKPOINTS
-
-    return CHECKPOINTS[name].parameters
-
-
 def random_model(name: str, scale: Scale, dtype: torch.dtype, device: torch.device) -> VideoLM:
     """A checkpoint's model, filled as its architecture fills a new one. Its processor prepares videos as the checkpoint's does; the
     words are those of the shapes world, as weights that know nothing need no others."""
-    from lvspec_core.checkpoints import CHECKPOINTS
-
     checkpoint = CHECKPOINTS[name]
     architecture = ARCHITECTURES[checkpoint.family]
     values = copy.deepcopy(checkpoint.config)
@@ -73,8 +63,9 @@ def random_model(name: str, scale: Scale, dtype: torch.dtype, device: torch.devi
     return FAMILIES[checkpoint.family](name, model, processor, model.model.language_model, model.lm_head)
 
 
-def shrunk(config: dict) -> dict:
-    """A configuration with the same numbers of heads, the same ratios and next to no width, two layers deep."""
+def shrunk(config: dict, vision_head: int = VISION_HEAD) -> dict:
+    """A configuration with the same numbers of heads, the same ratios and next to no width, two layers deep; changes it in place.
+    ``vision_head``: dimensions of a head of the vision tower."""
     text, vision = config.get("text_config", config), config["vision_config"]
     hidden = text["num_attention_heads"] * HEAD
     ratio = hidden / text["hidden_size"]
@@ -87,7 +78,7 @@ def shrunk(config: dict) -> dict:
     # ids beyond the vocabulary would name no row of the embeddings
     for part in (config, text):
         part |= {key: 0 for key, value in part.items() if key.endswith(("_token_id", "_token_index")) and value >= VOCABULARY}
-    seen = vision["num_heads" if "num_heads" in vision else "num_attention_heads"] * VISION_HEAD
+    seen = vision["num_heads" if "num_heads" in vision else "num_attention_heads"] * vision_head
     vision["intermediate_size"] = round(vision["intermediate_size"] * seen / vision["hidden_size"])
     vision["hidden_size"] = seen
     vision["depth" if "depth" in vision else "num_hidden_layers"] = LAYERS

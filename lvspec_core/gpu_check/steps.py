@@ -145,7 +145,4 @@ def read_bytes(model: VideoLM, tokens: int) -> Bytes:
     Of the embeddings it reads a row per token, which is nothing beside that."""
     parts = (*model.layers, model.decoder.norm, model.head)
     weights = sum(value.numel() * value.element_size() for part in parts for value in part.parameters())
-    config = model.decoder.config
-    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    row = 2 * len(model.layers) * config.num_key_value_heads * dim * model.dtype.itemsize
-    return Bytes(weights, tokens * row)
+    return Bytes(weights, tokens * model.row_bytes)

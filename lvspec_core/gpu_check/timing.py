@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import torch
 
+from lvspec_core.clock import wait
+
 WARM_UPS = 2
 LONG_SECONDS = 1.0  # a warm-up that takes so long is enough
 FEWEST, MOST = 3, 30  # repetitions
@@ -48,12 +50,6 @@ class Timing:
     repeats: int
     host: float | None = None
     peak: int | None = None
-
-
-def wait(device: torch.device) -> None:
-    """Returns when the device has done all that was asked of it."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 @torch.inference_mode()

@@ -9,6 +9,8 @@ import torch
 from transformers import PreTrainedModel
 from transformers.processing_utils import ProcessorMixin
 
+from lvspec_core.shapes.words import Tokens, build_tokenizer
+
 SIDE, PATCH = 112, 14  # pixels of a clip's picture and of a patch: 8 × 8 patches
 
 
@@ -30,6 +32,7 @@ class Architecture(ABC):
     title: str
     model: type[PreTrainedModel]
     processor: type[ProcessorMixin]
+    tokens: Tokens
     temporal: int
     merge: int
     axes: int
@@ -54,6 +57,29 @@ class Architecture(ABC):
     @abstractmethod
     def tower(self, model) -> torch.nn.Module:
         """All that turns pixels into video features."""
+
+    def text_config(self, hidden: int, layers: int, intermediate: int, rope: dict | None = None) -> dict:
+        """The text model, of one make in both architectures; ``rope``: what its rotary positions need beyond the default."""
+        tokenizer = build_tokenizer(self.tokens)
+        return {
+            "vocab_size": len(tokenizer),
+            "hidden_size": hidden,
+            "intermediate_size": intermediate,
+            "num_hidden_layers": layers,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "max_position_embeddings": 4096,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, **(rope or {})},
+            "bos_token_id": None,
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+            "tie_word_embeddings": True,
+        }
+
+    def token_ids(self) -> dict[str, int]:
+        """Of the control tokens."""
+        tokenizer = build_tokenizer(self.tokens)
+        return {token: tokenizer.convert_tokens_to_ids(token) for token in self.tokens.special}
 
     def position_ids(self, positions: torch.Tensor) -> torch.Tensor:
         """Positions [axes, B, L] as the stock text model takes them."""

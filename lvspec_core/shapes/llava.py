@@ -14,16 +14,10 @@ from transformers import (
 )
 
 from lvspec_core.shapes.architectures import PATCH, SIDE, Architecture, Prompt, plain_attention
-from lvspec_core.shapes.words import Tokens, build_tokenizer
+from lvspec_core.shapes.words import Tokens, build_tokenizer, chat_template
 
 TOKENS = Tokens(special=("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>", "<video>", "<unk>"), image="<image>", video="<video>")
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}"
-    "{% if message['content'] is string %} {{ message['content'] }}{% else %}{% for part in message['content'] %}"
-    "{% if part['type'] == 'video' %}<video>{% elif part['type'] == 'image' %}<image>"
-    "{% elif 'text' in part %} {{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
-)
+CHAT_TEMPLATE = chat_template(TOKENS.video, TOKENS.image)
 PATCHES = SIDE // PATCH  # along a side
 
 
@@ -34,6 +28,7 @@ class Llava(Architecture):
     title = "LLaVA-OneVision"
     model = LlavaOnevisionForConditionalGeneration
     processor = LlavaOnevisionProcessor
+    tokens = TOKENS
     temporal = merge = 1
     axes = 1
 
@@ -52,24 +47,9 @@ class Llava(Architecture):
         )
 
     def build_config(self, layers: int, vision_layers: int, vision_hidden: int, hidden: int = 128, intermediate: int = 256):
-        tokenizer = build_tokenizer(TOKENS)
-        ids = {token: tokenizer.convert_tokens_to_ids(token) for token in TOKENS.special}
+        ids = self.token_ids()
         return LlavaOnevisionConfig(
-            text_config={
-                "model_type": "qwen2",
-                "vocab_size": len(tokenizer),
-                "hidden_size": hidden,
-                "intermediate_size": intermediate,
-                "num_hidden_layers": layers,
-                "num_attention_heads": 4,
-                "num_key_value_heads": 2,
-                "max_position_embeddings": 4096,
-                "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-                "bos_token_id": None,
-                "eos_token_id": ids["<|im_end|>"],
-                "pad_token_id": ids["<|endoftext|>"],
-                "tie_word_embeddings": True,
-            },
+            text_config={"model_type": "qwen2", **self.text_config(hidden, layers, intermediate)},
             vision_config={
                 "model_type": "siglip_vision_model",
                 "hidden_size": vision_hidden,

@@ -14,7 +14,7 @@ from transformers import (
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import apply_rotary_pos_emb_vision
 
 from lvspec_core.shapes.architectures import PATCH, SIDE, Architecture, Prompt, plain_attention
-from lvspec_core.shapes.words import Tokens, build_tokenizer
+from lvspec_core.shapes.words import Tokens, build_tokenizer, chat_template
 
 TOKENS = Tokens(
     special=(
@@ -30,14 +30,7 @@ TOKENS = Tokens(
     image="<|image_pad|>",
     video="<|video_pad|>",
 )
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}"
-    "{% if message['content'] is string %} {{ message['content'] }}{% else %}{% for part in message['content'] %}"
-    "{% if part['type'] == 'video' %}<|vision_start|><|video_pad|><|vision_end|>"
-    "{% elif part['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>"
-    "{% elif 'text' in part %} {{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
-)
+CHAT_TEMPLATE = chat_template("<|vision_start|><|video_pad|><|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>")
 
 
 class Qwen(Architecture):
@@ -47,6 +40,7 @@ class Qwen(Architecture):
     title = "Qwen2.5-VL"
     model = Qwen2_5_VLForConditionalGeneration
     processor = Qwen2_5_VLProcessor
+    tokens = TOKENS
     temporal = merge = 2
     axes = 3
 
@@ -62,23 +56,9 @@ class Qwen(Architecture):
         )
 
     def build_config(self, layers: int, vision_layers: int, vision_hidden: int, hidden: int = 128, intermediate: int = 256):
-        tokenizer = build_tokenizer(TOKENS)
-        ids = {token: tokenizer.convert_tokens_to_ids(token) for token in TOKENS.special}
+        ids = self.token_ids()
         return Qwen2_5_VLConfig(
-            text_config={
-                "vocab_size": len(tokenizer),
-                "hidden_size": hidden,
-                "intermediate_size": intermediate,
-                "num_hidden_layers": layers,
-                "num_attention_heads": 4,
-                "num_key_value_heads": 2,
-                "max_position_embeddings": 4096,
-                "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 6, 6]},
-                "bos_token_id": None,
-                "eos_token_id": ids["<|im_end|>"],
-                "pad_token_id": ids["<|endoftext|>"],
-                "tie_word_embeddings": True,
-            },
+            text_config=self.text_config(hidden, layers, intermediate, rope={"mrope_section": [4, 6, 6]}),
             vision_config={
                 "depth": vision_layers,
                 "hidden_size": vision_hidden,

@@ -19,6 +19,17 @@ class Tokens:
     video: str
 
 
+def chat_template(video: str, image: str) -> str:
+    """A prompt's template; ``video`` and ``image``: what stands for one."""
+    return (
+        "{% for message in messages %}<|im_start|>{{ message['role'] }}"
+        "{% if message['content'] is string %} {{ message['content'] }}{% else %}{% for part in message['content'] %}"
+        f"{{% if part['type'] == 'video' %}}{video}{{% elif part['type'] == 'image' %}}{image}"
+        "{% elif 'text' in part %} {{ part['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}"
+    )
+
+
 def build_tokenizer(tokens: Tokens) -> PreTrainedTokenizerFast:
     """A word-level tokenizer: a word carries its leading space, punctuation stands alone; unknown words become <unk>."""
     words = []
