@@ -209,6 +209,13 @@ class Visit:
         """Waits until nothing on the page fades or scrolls any more, so that colours and places are the ones that stay."""
         self.page.wait_for_function(STILL)
 
+    def advanced(self) -> None:
+        """Opens the fold with the settings. Gradio builds what is in it only now, and sets each field to its first value once more
+        a moment after it can be filled in."""
+        self.page.locator("#advanced button").first.click()
+        self.page.get_by_label("number input for Frames").wait_for()
+        self.still()
+
     @property
     def hosts(self) -> set[str]:
         return {urlsplit(url).netloc for url in self.requests if url.startswith(("http", "ws"))}

@@ -153,7 +153,7 @@ def test_a_link_reopens_the_page_with_settings_and_sample(standin, visit):
     expect(page.locator("#question textarea")).to_have_value("Which colour & shape?")
     expect(page.locator("#methods input:checked")).to_have_count(3)
     expect(page.locator(".toast-body").first).to_contain_text("left out: 'frames', 'shutdown'.")
-    page.locator("#advanced button").first.click()
+    tab.advanced()
     expect(page.get_by_label("number input for Draft length γ")).to_have_value("5")
     expect(page.get_by_label("number input for Frames")).to_have_value("8")
 

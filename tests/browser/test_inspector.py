@@ -266,7 +266,7 @@ def test_a_live_race_has_details_and_a_drawn_one_says_what_is_the_same(standin, 
     tab = visit(standin)
     page = tab.page
     tab.sample(0)
-    page.locator("#advanced button").first.click()
+    tab.advanced()
     page.get_by_label("number input for Temperature").fill("0.8")
     page.get_by_label("number input for Temperature").press("Enter")
     page.get_by_role("combobox", name="Proposal").click()

@@ -40,7 +40,7 @@ def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):
     expect(detail).to_contain_text("Meanwhile a recorded race")
     assert second.state("waiting") == "waiting"
     assert second.page.is_visible("#stop")
-    assert second.tokens("ar") > 0
+    second.until(lambda: second.tokens("ar") > 0, why="the recorded race plays from its start")
     first.page.click("#stop")
     first.state("stopped")
     second.state("finished")
@@ -61,6 +61,31 @@ def test_a_place_in_the_queue_can_be_given_up(standin, visit):
     second.page.click("#stop")
     second.state("stopped")
     expect(second.headline).to_contain_text("before anything was written")
+    first.page.click("#stop")
+    first.state("stopped")
+
+
+def test_a_recorded_race_to_wait_by_is_dropped_when_the_place_was_given_up(standin, visit):
+    """It is asked for by itself; what a visitor opens after that is shown."""
+    first, second = visit(standin), visit(standin)
+    for tab in (first, second):
+        tab.sample(0)
+        tab.ask("endless")
+    first.race()
+    first.state("running")
+    # a slow server: the recorded race comes when it is told to
+    second.page.evaluate("window.slow = window.lvspecExample; window.lvspecExample = () => { window.called = true; }")
+    second.race()
+    second.page.wait_for_function("window.called && document.querySelector('.lv-headline').textContent.includes('before yours')")
+    second.page.click("#stop")
+    second.state("stopped")
+    answered = len(second.answered)
+    second.page.evaluate("window.slow()")
+    second.until(lambda: any("/queue/data" in url for url in second.answered[answered:]), why="the server answers with the recorded race")
+    second.page.wait_for_timeout(300)
+    assert second.page.get_attribute(".lv-board", "data-state") == "stopped"
+    second.page.locator(".lv-examples button").first.click()
+    second.state("finished")
     first.page.click("#stop")
     first.state("stopped")
 
@@ -178,7 +203,7 @@ def test_without_ar_there_is_no_speedup(standin, visit):
 def test_frames_follow_the_slider(standin, visit):
     tab = visit(standin)
     tab.sample(0)
-    tab.page.locator("#advanced button").first.click()
+    tab.advanced()
     number = tab.page.get_by_label("number input for Frames")
     number.fill("4")
     number.press("Tab")

@@ -1,7 +1,7 @@
 // The board: takes what is new of a race from the component's value and draws it in place.
 
 const board = element.querySelector(".lv-board");
-const page = { race: newRace(null), state: "empty", message: "", t: null, open: "lvspec", order: "", records: [], compare: null, charted: "", queue: null, watching: false, offered: "" };
+const page = { race: newRace(null), state: "empty", message: "", t: null, open: "lvspec", order: "", records: [], compare: null, charted: "", queue: null, watching: false, offered: "", asked: false };
 const lanes = new Map();
 
 const headline = h("p", { class: "lv-headline" });
@@ -9,7 +9,7 @@ const headline = h("p", { class: "lv-headline" });
 const announcement = h("p", { class: "lv-unseen", role: "status" });
 const detail = h("p", { class: "lv-detail" });
 const bar = h("div", { class: "lv-bar", role: "progressbar", "aria-label": "Prefill", "aria-valuemin": 0, "aria-valuemax": 100 }, h("span"));
-const meanwhile = h("button", { class: "lv-link lv-meanwhile", type: "button", hidden: true, onclick: () => window.lvspecExample?.() }, "Watch a recorded race meanwhile");
+const meanwhile = h("button", { class: "lv-link lv-meanwhile", type: "button", hidden: true, onclick: () => askExample() }, "Watch a recorded race meanwhile");
 const replay = buildReplay((t) => { page.t = t; schedule(); });
 const lanesNode = h("div", { class: "lv-lanes" });
 const chartNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Speedup against AR over own decoding time" });
@@ -232,6 +232,7 @@ function feedOf({ race, state, message, compare: compared, records }) {
 // A race of this tab once more; not while another one takes the board.
 function reopen(entry) {
   if (document.documentElement.dataset.race === "on" && !page.queue) return false;
+  page.asked = false;
   receiveFeed({ race: entry.id, at: 0, message: "", place: 0, recorded: true, ...JSON.parse(entry.text) });
   return true;
 }
@@ -241,9 +242,19 @@ function receive(value) {
   receiveFeed(JSON.parse(value[0]));
 }
 
+// Asks the server for a recorded race to watch while another one waits.
+function askExample() {
+  if (!window.lvspecExample) return;
+  page.asked = true;
+  window.lvspecExample();
+}
+
 // While a visitor waits in the queue a recorded race may stand on the board. True where there is nothing else to do with the feed.
 function queued(feed) {
-  if (feed.recorded && !page.queue && ["waiting", "running"].includes(page.state)) return true;
+  // the one to watch meanwhile may come when the place in the queue has been given up, or the race has begun
+  const late = page.asked || ["waiting", "running"].includes(page.state);
+  if (feed.recorded) page.asked = false;
+  if (feed.recorded && !page.queue && late) return true;
   const inQueue = feed.state === "waiting" && feed.place > 0;
   if (inQueue) page.queue = { race: feed.race, place: feed.place };
   else if (!feed.recorded) page.queue = null;
@@ -255,7 +266,7 @@ function queued(feed) {
   // an empty board is filled at once, and once
   if (inQueue && page.offered !== feed.race && !raceSeconds(page.race)) {
     page.offered = feed.race;
-    setTimeout(() => { if (page.queue && !page.watching) window.lvspecExample?.(); });
+    setTimeout(() => { if (page.queue && !page.watching) askExample(); });
   }
   return false;
 }
@@ -295,7 +306,7 @@ function remember(feed) {
 
 // The page answers a click on Race at once; the server's first word follows.
 window.lvspecStarting = () => {
-  Object.assign(page, { state: "waiting", message: "", t: null, stale: true, queue: null, watching: false });
+  Object.assign(page, { state: "waiting", message: "", t: null, stale: true, queue: null, watching: false, asked: false });
   schedule();
   const top = board.getBoundingClientRect().top;
   if (top > window.innerHeight * 0.55 || top < 0) board.scrollIntoView({ behavior: "smooth", block: "start" });
