@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
         try:
             return run(options, check, dataset, state, console)
         except KeyboardInterrupt:
-            console.print(f"Stopped. What is finished is kept in {folder}; --resume goes on.", markup=False)
+            console.print(f"Stopped. What is finished is kept in {folder}; --resume goes on.", markup=False, soft_wrap=True)
             return INTERRUPTED
         except OSError as error:
             raise DataError(f"The results cannot be saved in {folder}: {error.strerror or error}.") from None
@@ -150,7 +150,7 @@ def race_all(evaluator: Evaluator, samples: Sequence[Sample], journal: Journal, 
                 wrong = next((result["error"] for result in results if result["error"]), None)
                 if wrong:
                     failed += 1
-                    console.print(f"{plain_text(sample.name)}: {plain_text(wrong)}", markup=False, highlight=False)
+                    console.print(f"{plain_text(sample.name)}: {plain_text(wrong)}", markup=False, highlight=False, soft_wrap=True)
                 tell(done, failed)
                 # off every clock, as in the race process: what a race held goes here, not in the middle of the next one
                 del results

@@ -33,16 +33,16 @@ ENDINGS = sorted({suffix.lower() for suffix in VIDEO_SUFFIXES})
 @dataclass(frozen=True)
 class Dataset:
     """``task``: the layout, with its part after a colon. ``samples``: those to evaluate, in order; their indices are their places in
-    the whole data set."""
+    the whole data set, of whose questions and answers ``fingerprint`` is made, wherever its files lie."""
 
     task: str
     samples: tuple[Sample, ...]
+    fingerprint: str
 
-    @property
-    def fingerprint(self) -> str:
-        """Of what the samples ask and expect, not of where their files lie; the same samples always have the same."""
-        rows = [{**asdict(sample), "path": None} for sample in self.samples]
-        return hashlib.sha256(json.dumps(rows, ensure_ascii=False, sort_keys=True).encode()).hexdigest()[:16]
+
+def fingerprint_of(samples: list[Sample]) -> str:
+    rows = [{**asdict(sample), "path": None} for sample in samples]
+    return hashlib.sha256(json.dumps(rows, ensure_ascii=False, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def open_dataset(data: str, task: str = "", num: int | None = None, shuffle: int | None = None, question: str = "") -> Dataset:
@@ -57,13 +57,14 @@ def open_dataset(data: str, task: str = "", num: int | None = None, shuffle: int
     samples = [replace(sample, index=index) for index, sample in enumerate(samples)]
     if not samples:
         raise DataError(f"{data} holds no samples.")
+    fingerprint = fingerprint_of(samples)
     if shuffle is not None:
         random.Random(shuffle).shuffle(samples)
     if num is not None and num < 1:
         raise DataError("Evaluate at least one sample.")
     samples = samples[:num]
     _check_videos(samples, data)
-    return Dataset(name, tuple(samples))
+    return Dataset(name, tuple(samples), fingerprint)
 
 
 def _samples(data: str, task: str) -> tuple[str, list[Sample]]:
