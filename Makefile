@@ -42,10 +42,10 @@ run: $(RUN_STAMP)
 browser:
 	@CHROMIUM="$(CHROMIUM)" sh tests/browser/ensure_chromium.sh
 
-# what needs no browser runs on several cores, a file on each; the browser's tests look at the clock and run alone.
+# what needs no browser runs on several cores; the browser's tests look at the clock and run alone.
 # pytest's exit status 5: ARGS name no test of that kind
 test: $(DEV_STAMP) browser
-	$(TEST_ENV) $(BIN)/python -m pytest -m "not browser" -n auto --maxprocesses 4 --dist loadfile --cov --cov-report= --cov-fail-under=0 $(ARGS) || [ $$? -eq 5 ]
+	$(TEST_ENV) $(BIN)/python -m pytest -m "not browser" -n auto --maxprocesses 4 --dist worksteal --cov --cov-report= --cov-fail-under=0 $(ARGS) || [ $$? -eq 5 ]
 	$(TEST_ENV) $(BIN)/python -m pytest -m browser --cov --cov-append --cov-report=term --cov-report=xml $(ARGS) || [ $$? -eq 5 ]
 
 test-fast: $(DEV_STAMP)

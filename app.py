@@ -17,12 +17,13 @@ from starlette.staticfiles import StaticFiles
 
 from lvspec_core import view
 from lvspec_core.links import read_link
-from lvspec_core.registry import PAIRS, pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, FURTHER_RANGES, METHOD_TITLES, METHODS, PROPOSALS, RANGES
+from page_pairs import LOCAL, build_own_pair, pair_choices, pair_notice
 from races import (
     DEFAULTS,
     KNOBS,
     MOST_IN_A_ROW,
+    OFFER,
     api_film_strip,
     api_race,
     open_race,
@@ -91,6 +92,8 @@ def open_link(query: Mapping[str, str], names: list[str]) -> list:
     if link.complaint:
         gr.Warning(html.escape(link.complaint))
     values = {**link.settings}
+    if "pair" in values and values["pair"] not in [info.name for info in OFFER.pairs]:
+        gr.Warning(f"This page does not offer the pair {html.escape(values.pop('pair'))}, which the address names.")
     if "anchor_quantile" in values:
         values["calibrated"] = False
     if "methods" in values:
@@ -105,10 +108,6 @@ def pick_sample(event: gr.EventData) -> str:
 def race_samples(request: gr.Request, *inputs):
     """The sample clips, one after the other."""
     yield from race_in_a_row(request, [str(each.path) for each in SAMPLES], *inputs)
-
-
-def pair_notice(pair: str) -> str:
-    return pair_info(pair).notice
 
 
 def knob(name: str) -> gr.Slider | gr.Number | gr.Dropdown:
@@ -128,10 +127,8 @@ def build() -> gr.Blocks:
             with gr.Column(scale=3, min_width=300):
                 gr.HTML(view.TITLE.html, js_on_load=view.TITLE.script, apply_default_css=False)
             with gr.Column(scale=2, min_width=300):
-                pair = gr.Dropdown(
-                    [(info.title, name) for name, info in PAIRS.items()], value=DEFAULTS.pair, label="Models: target and draft"
-                )
-        notice = gr.Markdown(pair_notice(DEFAULTS.pair), elem_id="pair-notice", elem_classes="lv-notice")
+                pair = gr.Dropdown(pair_choices(), value=DEFAULTS.pair, label="Models: target and draft", elem_id="pair")
+        notice = gr.Markdown(pair_notice(DEFAULTS.pair, DEFAULTS.frames, METHODS), elem_id="pair-notice", elem_classes="lv-notice")
         with gr.Row(equal_height=False):
             with gr.Column(scale=5, min_width=320):
                 video = gr.Video(
@@ -173,6 +170,8 @@ def build() -> gr.Blocks:
                     info="Of all words, by relevance: these may be verified loosely.",
                 )
                 knobs += [knob(name) for name in KNOBS if name not in GENERAL]
+        if LOCAL:
+            build_own_pair(pair)
         strip = FilmStrip(
             {"state": "empty"}, html_template=view.STRIP.html, js_on_load=view.STRIP.script, apply_default_css=False, elem_id="strip"
         )
@@ -215,9 +214,10 @@ def build() -> gr.Blocks:
 
         demo.load(follow_link, None, [video, *controls.values()], **hidden)
         stop.click(stop_race, queue=False, **hidden)
-        examples.select(pick_example, None, board, **hidden)
+        # one race at a time, but many who watch recorded ones
+        examples.select(pick_example, None, board, concurrency_limit=8, **hidden)
         samples.select(pick_sample, None, video, **hidden)
-        pair.change(pair_notice, pair, notice, **hidden)
+        gr.on([pair.change, knobs[0].release, methods.change], pair_notice, [pair, knobs[0], methods], notice, **hidden)
         gr.on(
             [video.change, knobs[0].release],
             show_strip,
@@ -227,7 +227,7 @@ def build() -> gr.Blocks:
             concurrency_limit=8,
             **hidden,
         )
-        opening.upload(open_race, opening, board, **hidden)
+        opening.upload(open_race, opening, board, concurrency_limit=8, **hidden)
         build_api()
     return demo
 

@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import gradio as gr
-import spaces
 
+import zero_gpu
 from lvspec_core import view
 from lvspec_core.errors import SettingsError, UserError, VideoError
 from lvspec_core.race_files import load_race, save_race
 from lvspec_core.records import Record, of_the_race, race_summary, to_dict
-from lvspec_core.registry import pair_info
 from lvspec_core.settings import DEFAULT_QUESTION, METHODS, RaceSettings
 from lvspec_core.turns import Turns
 from lvspec_core.worker import get_worker
+from page_pairs import OFFER, OWN, chosen_pair
 
 ZERO_GPU = bool(os.environ.get("SPACES_ZERO_GPU"))
-DEFAULTS = RaceSettings()
+DEFAULTS = RaceSettings(pair=OFFER.default)
 # the settings with a control of their own, in the order in which the page hands them in
 KNOBS = (
     *("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed"),
@@ -34,55 +34,32 @@ KNOBS = (
 MOST_IN_A_ROW = 24
 TURNS = Turns()
 STOPS: dict[str, threading.Event] = {}
+RACING: set[threading.Event] = set()  # of STOPS, those whose race has left the queue
 
 
 def prepare() -> None:
-    """Gets the bundled pair ready before anybody asks for it."""
-    if not ZERO_GPU:
+    """Gets the default pair ready before anybody asks for it."""
+    if ZERO_GPU:
+        zero_gpu.place(DEFAULTS.pair)
+    else:
         get_worker().warm(DEFAULTS.pair)
-        return
-    # ZeroGPU wants weights placed while the Space starts
-    from lvspec_core.pairs import load_pair
-
-    load_pair(DEFAULTS.pair)
-
-
-def gpu_seconds(path: str, settings: RaceSettings) -> int:
-    """How long a GPU is asked for: loading and prefill, then every lane at a slow target's pace."""
-    return min(300, round(25 + 0.4 * settings.frames + 0.05 * settings.max_new_tokens * len(settings.methods)))
-
-
-@spaces.GPU(duration=gpu_seconds)
-def race_on_gpu(path: str, settings: RaceSettings) -> Iterator[list[Record]]:
-    """ZeroGPU runs this in a process of its own that has the GPU; records leave it as plain values."""
-    from lvspec_core.pairs import load_pair
-    from lvspec_core.race import prepare_and_race
-    from lvspec_core.video import read_video
-
-    for record in prepare_and_race(load_pair(settings.pair), read_video(path, settings.frames), settings):
-        yield [record]
 
 
 def race_stream(path: str, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
     """Batches of new records, from the GPU process of a ZeroGPU Space or from the worker process."""
     if not ZERO_GPU:
-        yield from get_worker().race(path, settings, stop)
+        yield from get_worker().race(path, settings, stop, OWN.get(settings.pair))
         return
-    stream = race_on_gpu(path, settings)
-    try:
-        for batch in stream:
-            yield batch
-            if stop.is_set():
-                return
-    finally:
-        stream.close()
+    # a file is read, and a bad one refused, before a GPU is asked for
+    clip = get_worker().read(path, settings.frames)
+    yield from zero_gpu.race(clip, settings, stop)
 
 
 def settings_of(pair: str, question: str, methods: list[str], calibrated: bool, share: float, *knobs: float | str) -> RaceSettings:
     """The page's inputs as settings; raises SettingsError."""
     named = dict(zip(KNOBS, knobs, strict=True))
     quantile = None if calibrated else share
-    pair_info(pair)
+    chosen_pair(pair)
     methods = tuple(methods or ())
     # the inspector shows what a race without details does not record
     return RaceSettings(pair=pair, question=question or "", methods=methods, anchor_quantile=quantile, details=True, **named).validated()
@@ -104,6 +81,7 @@ def race_on_page(request: gr.Request, path: str | None, pair: str, question: str
                 # a value now and then, also when nothing moved, is how a closed tab is noticed
                 yield feed.waiting(place) if place != ahead else gr.skip(), gr.skip()
             if not stop.is_set():
+                RACING.add(stop)
                 for batch in race_stream(path, settings, stop):
                     yield feed.running(batch), gr.skip()
         yield from finish(feed, feed.over())
@@ -113,6 +91,7 @@ def race_on_page(request: gr.Request, path: str | None, pair: str, question: str
         traceback.print_exc()
         yield from finish(feed, feed.failed(f"Something went wrong ({type(error).__name__}); the server’s log says what."))
     finally:
+        RACING.discard(stop)
         if STOPS.get(request.session_hash) is stop:
             del STOPS[request.session_hash]
 
@@ -160,11 +139,11 @@ def stop_race(request: gr.Request) -> None:
 
 
 def open_race(path: str, request: gr.Request):
-    """Draws a saved race; it needs no model. Not while a race of this tab takes the board."""
-    if request.session_hash in STOPS:
+    """Draws a saved race; it needs no model, and no place in the queue. Not while a race of this tab takes the board."""
+    if STOPS.get(request.session_hash) in RACING:
         gr.Info("A race is on the board: press Stop or wait for its end, then open the recorded one.")
         return gr.skip()
-    feed = view.Feed()
+    feed = view.Feed(recorded=True)
     try:
         return feed.over(load_race(path))
     except UserError as error:
@@ -203,9 +182,9 @@ def api_race(file: str, question: str = DEFAULT_QUESTION, methods: list[str] | N
         if not isinstance(settings or {}, dict):
             raise SettingsError('The settings must be an object, such as {"frames": 8}.')
         chosen = RaceSettings.from_dict(
-            {**(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
+            {"pair": DEFAULTS.pair, **(settings or {}), "question": question, "methods": METHODS if methods is None else methods}
         ).validated()
-        pair_info(chosen.pair)
+        chosen_pair(chosen.pair)
         with TURNS.ticket() as ticket:
             # nothing to say before the end; a yield now and then is how a client that has gone is noticed
             while ticket.wait(1):

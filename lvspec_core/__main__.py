@@ -18,6 +18,7 @@ from rich.console import Console
 
 from lvspec_core import __version__
 from lvspec_core.errors import SettingsError, UserError
+from lvspec_core.pair_options import add_pair_options, chosen_pair, not_registered
 from lvspec_core.race_files import check_writable, load_race, save_race, write_whole
 from lvspec_core.records import LaneEnd, Record, of_the_race, race_summary, timeline
 from lvspec_core.setting_options import add_setting_options, settings_of
@@ -33,8 +34,9 @@ TOOLS = {
     "calibrate": ("lvspec_core.calibrate", "find a pair's anchor threshold"),
     "evaluate": ("lvspec_core.evaluation", "score the methods' answers against a data set"),
     "examples": ("lvspec_core.examples", "record the example races again"),
+    "gpu-check": ("lvspec_core.gpu_check.command", "measure what the steps of a round cost on this GPU"),
     "heat": ("lvspec_core.shapes.heat", "find the target's layers that show where it looked"),
-    "report": ("lvspec_core.evaluation.report", "tables and figures of evaluation runs, as one page"),
+    "pairs": ("lvspec_core.pair_table", "list the pairs and the memory that they need"),
     "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),
 }
 SPEEDS = (0.001, 1000.0)
@@ -85,9 +87,9 @@ def build_parser() -> argparse.ArgumentParser:
     race = commands.add_parser("race", help="race a video through the methods", allow_abbrev=False)
     defaults = RaceSettings()
     race.add_argument("clip", metavar="CLIP", help="video file")
-    race.add_argument("--pair", default=defaults.pair, metavar="NAME", help="target/draft pair (default: %(default)s)")
     race.add_argument("--question", default=defaults.question, metavar="TEXT", help="question about the video (default: %(default)s)")
     add_setting_options(race)
+    add_pair_options(race)
     race.add_argument("--save", metavar="FILE.jsonl", help="save the race as JSON lines")
     race.add_argument("--json", action="store_true", help="print the figures as one JSON object instead of the live view")
     race.set_defaults(run=run_race)
@@ -110,14 +112,15 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run_race(options: argparse.Namespace) -> int:
-    settings = settings_of(options, options.pair)
+    pair = chosen_pair(options)
+    settings = settings_of(options, pair.name)
     if options.save:
         check_writable(options.save)
     stop = threading.Event()
     records: list[Record] = []
     try:
         with interrupts(stop, started=lambda: bool(records)):
-            show(keep(get_worker().race(options.clip, settings, stop), records), records, options.json)
+            show(keep(get_worker().race(options.clip, settings, stop, not_registered(pair)), records), records, options.json)
     finally:
         # also after a failure or a second Ctrl-C: what was generated is kept
         if options.save and records:

@@ -24,6 +24,7 @@ from lvspec_core.calibrate import clips_of, collect
 from lvspec_core.decoding import Lane
 from lvspec_core.errors import PairError, SettingsError
 from lvspec_core.fidelity import Fidelity, fidelity, medians
+from lvspec_core.pair_options import add_pair_options, chosen_pair
 from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.prefill import open_lane
 from lvspec_core.race import environment, run_race
@@ -269,9 +270,15 @@ def swept(pair: Pair, settings: RaceSettings, clips: int, console: Console) -> d
     return {"clips": clips} | found
 
 
+def report_folder(pair: str) -> Path:
+    """Where a pair's result is kept."""
+    folder = Path("assets/bench")
+    return folder if pair == RaceSettings.pair else folder / pair
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lvspec_core bench", description=__doc__)
-    parser.add_argument("--pair", default=RaceSettings.pair)
+    add_pair_options(parser)
     parser.add_argument("--clips", default=str(CLIPS), help="how many held-out clips of the shapes world, or a folder of videos")
     parser.add_argument("--frames", type=int, default=RaceSettings.frames, help="frames sampled from every video of a folder")
     parser.add_argument(
@@ -279,13 +286,16 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--sweep-clips", type=int, default=8)
     parser.add_argument("--json", action="store_true", help="one object on stdout, nothing written elsewhere")
-    parser.add_argument("--out", type=Path, default=Path("assets/bench"), help="where the result and its plots are written")
+    parser.add_argument(
+        "--out", type=Path, help="where the result and its plots are written (default: assets/bench; a further pair has a folder there)"
+    )
     parser.add_argument("--docs", type=Path, help="folder whose README.md and METHODS.md get their tables from this result")
     options = parser.parse_args(arguments)
-    pair = load_pair(options.pair)
+    info = chosen_pair(options)
+    settings = RaceSettings(pair=info.name, methods=METHODS, frames=options.frames).validated()
+    pair = load_pair(info, settings)
     if pair.info.bundled:
         torch.set_num_threads(1)
-    settings = RaceSettings(pair=options.pair, methods=METHODS, frames=options.frames).validated()
     console = Console(stderr=True)
     cases, warm_up = cases_of(pair, options.clips, settings.frames, console)
     result = measure(pair, settings, cases, warm_up, lambda work: track(list(work), "measuring", console=console))
@@ -296,7 +306,7 @@ def main(arguments: list[str]) -> int:
         print()
         return 0
     print_result(result, Console())
-    written = write_report(result, options.out)
+    written = write_report(result, options.out or report_folder(pair.info.name))
     if options.docs and pair.info.bundled:
         written += fill_documents(result, options.docs)
     console.print("written: " + ", ".join(path.name for path in written))

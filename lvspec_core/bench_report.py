@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from rich.console import Console
 from rich.table import Table
 
-from lvspec_core.settings import METHOD_TITLES
+from lvspec_core.settings import METHOD_TITLES, RaceSettings
 
 COLUMNS = ("method", "decode speedup", "end-to-end speedup", "tokens/s", "mean accepted length", "acceptance", "facts right", "same as AR")
 PEERS = {"generate": "`generate`", "generate_assisted": "`generate(assistant_model=…)`"}
@@ -142,6 +142,11 @@ def write_report(result: dict, folder: Path) -> list[Path]:
     return written
 
 
+def marker(name: str, pair: str) -> str:
+    """The name of a pair's block in a document: the default pair's needs no pair."""
+    return name if pair == RaceSettings.pair else f"{name} {pair}"
+
+
 def fill_block(path: Path, marker: str, text: str) -> None:
     """Puts a text between a document's markers of this name."""
     before, rest = path.read_text(encoding="utf-8").split(f"<!-- {marker} -->\n")
@@ -150,14 +155,18 @@ def fill_block(path: Path, marker: str, text: str) -> None:
 
 
 def fill_documents(result: dict, folder: Path) -> list[Path]:
-    """Puts the result's tables between their markers in README.md and METHODS.md."""
+    """Puts the result's tables between the pair's markers in README.md and METHODS.md, as many as stand there."""
     blocks = {("README.md", "bench"): markdown_table, ("METHODS.md", "failures"): markdown_departures}
     blocks |= {("METHODS.md", "fidelity"): markdown_fidelity, ("METHODS.md", "scoring"): markdown_scoring}
     if "variants" in result:
         blocks["README.md", "ablation"] = markdown_ablation
-    for (name, marker), made in blocks.items():
-        fill_block(folder / name, marker, made(result))
-    return sorted({folder / name for name, _ in blocks})
+    filled = set()
+    for (name, block), made in blocks.items():
+        path, block = folder / name, marker(block, result["pair"])
+        if f"<!-- {block} -->" in path.read_text(encoding="utf-8"):
+            fill_block(path, block, made(result))
+            filled.add(path)
+    return sorted(filled)
 
 
 def speedup_figure(result: dict) -> go.Figure:

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from lvspec_core.errors import PairError, VideoError
 from lvspec_core.own_texts import OTHERS, TRUTH, Labelled, calibrate_on, keep, reading_of
+from lvspec_core.pair_options import add_pair_options, chosen_pair
 from lvspec_core.pairs import Pair, load_pair
 from lvspec_core.pruning import keep_count, uniform_keep
 from lvspec_core.relevance import LIVE, Calibration, teacher_forced_scores
@@ -93,20 +94,21 @@ def clips_of(folder: Path, frames: int, console: Console, least: int = 1) -> lis
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lvspec_core calibrate", description=__doc__)
-    parser.add_argument("--pair", default=RaceSettings.pair)
+    add_pair_options(parser)
     parser.add_argument("--clips", help=f"a folder of videos to calibrate on; bundled pair: how many clips of its world ({CLIPS})")
     parser.add_argument("--frames", type=int, default=RaceSettings.frames, help="frames sampled from every video of a folder")
     options = parser.parse_args(arguments)
     console = Console()
     count = int(options.clips) if options.clips and options.clips.isdecimal() else None
-    pair = load_pair(options.pair)
+    info = chosen_pair(options)
+    pair = load_pair(info, RaceSettings(pair=info.name, methods=("ar",), frames=options.frames).validated())
     if pair.info.bundled and (count or not options.clips):
         torch.set_num_threads(1)
         measured = {"truth": "the shapes world", "clips": count or CLIPS, "seed": CALIBRATION_SEED}
         calibration, rows = calibrate(pair, count or CLIPS, progress=lambda work: track(work, "reading captions", console=console))
     elif options.clips and count is None:
         clips = clips_of(Path(options.clips), options.frames, console, least=2)
-        settings = RaceSettings(pair=options.pair, frames=options.frames).validated()
+        settings = RaceSettings(pair=info.name, frames=options.frames).validated()
         measured = {"truth": TRUTH, "clips": len(clips)}
         calibration, rows = calibrate_on(
             pair, clips, settings, progress=lambda work: track(work, "writing and reading captions", console=console)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 
+from lvspec_core.clock import Clock
 from lvspec_core.details import Seen
 from lvspec_core.drafting import Drafter
 from lvspec_core.families.stream import Stream
+from lvspec_core.transfer import upload
 from lvspec_core.trees import accepted_first, tree_of
 from lvspec_core.verifiers import LooseVerifier, StrictVerifier
 
@@ -91,29 +92,31 @@ class Lane:
         self.token_ids: list[int] = []
         self.rounds = 0
         self.seconds = 0.0
+        self.clock = Clock(last.device)
         self.finish: str | None = None
 
     @torch.inference_mode()
     def round(self) -> Outcome:
-        """Proposes, scores, verifies, commits; the lane's clock runs from the first line to the last."""
-        began = self._now()
+        """Proposes, scores, verifies, commits; the lane's clock runs from the first line to the last. Where nothing is drawn and the
+        proposal does not depend on what the draft says, the host waits for the device once: to read the verdict."""
+        self.clock.start()
         # never propose what the budget cannot take: accepted ≤ length, and the target adds one
         proposal = self.drafter.propose(min(self.draft_length, self.budget - len(self.token_ids) - 1))
-        drafted = self._now()
+        self.clock.mark()
         tree = tree_of(proposal.parents)
         start = self.target.length
         ids = torch.cat([self.pending, proposal.ids]) if len(proposal) else self.pending
-        read = self.target.append(ids, sees=None if tree.chain else tree.sees.to(ids.device))
+        read = self.target.append(ids, sees=None if tree.chain else tree.sees_on(ids.device))
         logits = self.target.model.head(read[0])[:, : self.cut]  # [n + 1, shared vocabulary]
-        scored = self._now()
+        self.clock.mark()
         draft, verdict, relevance = self.verifier.judge(proposal, logits)
         committed = self._commit(tree, draft, verdict, relevance)
-        own = torch.tensor([verdict.own], device=self.pending.device)
+        own = upload([verdict.own], self.pending.device)
         self.target.keep(start + 1, verdict.nodes)
         self.drafter.learn(proposal, verdict.nodes, own)
         self.pending = own
-        ended = self._now()
-        self.seconds += ended - began
+        drafted, scored, ended = self.clock.stop()
+        self.seconds += ended
         accepted, order, parents, seen = min(verdict.accepted, len(committed)), range(len(draft)), (), None
         if not tree.chain:
             order, parents = accepted_first(tree.parents, verdict.path)
@@ -121,7 +124,7 @@ class Lane:
             why = self.verifier.why(tree, verdict) if verdict.own_kind == "correction" else ""
             seen = Seen(tree, proposal, logits, draft, order, accepted, why)
         proposed = tuple(draft[node] for node in order)
-        outcome = Outcome(self.rounds, self.seconds, drafted - began, scored - drafted, proposed, accepted, committed, parents, seen)
+        outcome = Outcome(self.rounds, self.seconds, drafted, scored - drafted, proposed, accepted, committed, parents, seen)
         self.rounds += 1
         return outcome
 
@@ -145,11 +148,6 @@ class Lane:
         if self.finish is None and len(self.token_ids) >= self.budget:
             self.finish = "token budget"
         return tuple(committed)
-
-    def _now(self) -> float:
-        if self.pending.is_cuda:
-            torch.cuda.synchronize(self.pending.device)
-        return time.perf_counter()
 
 
 def decode(lane: Lane, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Outcome]:

@@ -123,7 +123,10 @@ class ChainDrafter:
 
     def _doubtful(self, spread: torch.Tensor, token: torch.Tensor) -> bool:
         """Whether the draft is unsure of the token that it just took from ``spread`` [1, vocabulary], at a position that counts."""
-        unsure = float(spread[0, token]) < self.adaptive
+        chance = spread[0, token]
+        if chance.is_cuda and self.watch is not None:  # one wait for both
+            return bool((chance < self.adaptive) & (self.watch.last() >= self.line))
+        unsure = float(chance) < self.adaptive
         return unsure and (self.watch is None or float(self.watch.last()) >= self.line)
 
     def learn(self, proposal: Proposal, accepted: Sequence[int], own: torch.Tensor) -> None:

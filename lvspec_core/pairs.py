@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 
 from lvspec_core.errors import PairError
-from lvspec_core.families import FAMILIES
 from lvspec_core.families.base import VideoLM
+from lvspec_core.loading import Plan, device_and_type, load_models, plan
+from lvspec_core.memory import Demand, Estimate, known_models
 from lvspec_core.proposals import round_shapes
 from lvspec_core.registry import PAIRS, PairInfo, pair_info
 from lvspec_core.relevance import Calibration
+from lvspec_core.room import require, room_here
 from lvspec_core.settings import RaceSettings
 from lvspec_core.video import VideoClip
 
@@ -26,7 +27,7 @@ __all__ = ["PAIRS", "Pair", "PairInfo", "load_pair", "pair_info"]
 @dataclass
 class Pair:
     """A loaded pair. ``vocabulary``: token ids below it exist in both models. ``calibration`` None: LVSpec verifies strictly;
-    ``calibration_failed``: it was tried, and no scorer separates."""
+    ``calibration_failed``: it was tried, and no scorer separates. ``plan``: what was known of it before it was loaded."""
 
     info: PairInfo
     target: VideoLM
@@ -35,6 +36,23 @@ class Pair:
     calibration: Calibration | None
     warmed: set[int] = field(default_factory=set)
     calibration_failed: bool = False
+    plan: Plan | None = None
+
+    def require(self, settings: RaceSettings, clip: VideoClip) -> Estimate | None:
+        """PairError with one sentence if a race over this clip does not fit into what the device has left beside the weights."""
+        if self.plan is None or self.info.bundled:
+            return None
+        count, height, width = clip.frames.shape[:3]
+        demand = Demand(replace(settings, frames=count), height, width)
+        return require(self.info, self.plan.models, demand, room_here(self.plan.dtype.itemsize), loaded=True)
+
+    @property
+    def notice(self) -> str:
+        """One sentence that a user must know, or ""."""
+        models = self.plan.models if self.plan else ()
+        if models and models[1].parameters > models[0].parameters:
+            return "The draft is larger than the target, so a guess costs more than the token that it saves."
+        return self.info.notice
 
     @property
     def uncalibrated(self) -> bool:
@@ -64,17 +82,15 @@ class Pair:
             "name": info.name,
             "title": info.title,
             "family": info.family,
-            "target": self._short(info.target),
-            "draft": self._short(info.draft),
-            "notice": info.notice,
+            "target": short(info.target),
+            "draft": short(info.draft),
+            "revisions": {role: info.revision(role) for role in ("target", "draft") if info.revision(role)},
+            "quantised": info.quantise,
+            "notice": self.notice,
             "bundled": info.bundled,
             "relevance": self.calibration.to_dict() if self.calibration else None,
             "strict_notice": self.strict_notice,
         }
-
-    def _short(self, source: str) -> str:
-        """A hub name as it is; of a folder only the end, so that no machine's paths reach a race file."""
-        return "/".join(Path(source).parts[-2:])
 
     @torch.inference_mode()
     def warm(self, shapes: Iterable[int]) -> None:
@@ -106,15 +122,23 @@ class Pair:
 _loaded: dict[PairInfo, Pair] = {}
 
 
-def load_pair(pair: str | PairInfo) -> Pair:
-    """Loads a pair, or hands out the loaded one. PairError with one sentence if a model is missing, broken, or does not fit
-    the other. Bundled pairs stay in memory; of the others only the last one does, as two may not fit."""
+def load_pair(pair: str | PairInfo, settings: RaceSettings | None = None, warm: bool = True) -> Pair:
+    """Loads a pair, or hands out the loaded one. PairError with one sentence if a model is missing, broken, does not fit the other, or
+    if a race with these settings would not fit into memory: that is told before any weights are loaded. Bundled pairs stay in
+    memory; of the others only the last one does, as two may not fit. ``warm`` False: without a pass through it, where there is no
+    GPU yet."""
     info = pair if isinstance(pair, PairInfo) else pair_info(pair)
     if info not in _loaded:
+        demand = Demand(settings or RaceSettings())
+        known = None if info.own else known_models(info)
+        if known:  # not even the hub need be asked
+            require(info, known, demand, room_here(device_and_type(info)[1].itemsize))
+        made = plan(info)
         if not info.bundled:
             _forget_others()
-        pair = _load(info)
-        pair.warm(round_shapes(RaceSettings()))
+        pair = _load(info, made, demand)
+        if warm:
+            pair.warm(round_shapes(RaceSettings()))
         _loaded[info] = pair
         # Everything loaded lives as long as the process: a full collection in the middle of a race need not walk it.
         gc.collect()
@@ -133,32 +157,20 @@ def _forget_others() -> None:
             torch.cuda.empty_cache()
 
 
-def _load(info: PairInfo) -> Pair:
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    precision = info.precision or ("bfloat16" if device.type == "cuda" else "float32")
+def _load(info: PairInfo, made: Plan, demand: Demand) -> Pair:
     calibration = Calibration.read(info.calibration)
-    target = _load_model(info, "target", getattr(torch, precision), device)
-    draft = target if info.draft == info.target else _load_model(info, "draft", getattr(torch, precision), device)
-    if target.tokenizer.get_vocab() != draft.tokenizer.get_vocab():
-        raise PairError(f"The target and the draft of {info.name} have different tokenizers; a pair must share one.")
+    target, draft = load_models(info, made, demand)
     if not target.same_sight(draft):
         raise PairError(f"The target and the draft of {info.name} cut videos into different patches; a pair must share them.")
-    pair = Pair(info, target, draft, min(target.vocabulary, draft.vocabulary), calibration)
+    if target.tokenizer.get_vocab() != draft.tokenizer.get_vocab():
+        raise PairError(f"The target and the draft of {info.name} have different tokenizers; a pair must share one.")
+    told = replace(info, family=made.family)
+    pair = Pair(told, target, draft, min(target.vocabulary, draft.vocabulary), calibration, plan=made)
     if calibration and not pair.suits(calibration):
         raise PairError(f"The calibration of {info.name} was made for another draft; delete {info.calibration.name} or calibrate again.")
     return pair
 
 
-def _load_model(info: PairInfo, role: str, dtype: torch.dtype, device: torch.device) -> VideoLM:
-    source = getattr(info, role)
-    folder = Path(source)
-    if (info.bundled or folder.is_absolute()) and not (folder / "config.json").is_file():
-        raise PairError(f"The {role} of {info.name} is missing; get the complete project again, its weights included.")
-    try:
-        return FAMILIES[info.family].load(source, dtype, device)
-    except (torch.OutOfMemoryError, MemoryError) as error:
-        raise PairError(f"The {role} of {info.name} does not fit into memory; choose a smaller pair.") from error
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
-        if folder.is_absolute():
-            raise PairError(f"The {role} of {info.name} cannot be read; its files are damaged or incomplete.") from error
-        raise PairError(f"The {role} {source} cannot be loaded; is it in the hub's cache, or the hub within reach?") from error
+def short(source: str) -> str:
+    """A hub name as it is; of a folder only the end, so that no machine's paths reach a race file."""
+    return "/".join(Path(source).parts[-2:])

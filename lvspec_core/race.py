@@ -29,6 +29,7 @@ def prepare_and_race(
 ) -> Iterator[Preparing | Record]:
     """:func:`run_race`; where LVSpec takes part and its pair was never calibrated, that is done first, on this clip."""
     settings = settings.validated()
+    pair.require(settings, clip)
     if any(METHODS[method].loose for method in settings.methods) and pair.uncalibrated:
         yield from calibrate_first(pair, clip, settings, should_stop)
     yield from run_race(pair, clip, settings, should_stop)
@@ -42,6 +43,7 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
     ends with a sentence while the others go on.
     """
     settings = settings.validated()
+    pair.require(settings, clip)
     began = time.perf_counter()
     yield start_of(pair, clip, settings)
     pair.warm(round_shapes(settings))

@@ -54,8 +54,8 @@ class TreeDrafter(ABC):
         # a token is read when others are to follow it, so what was read of a path is its beginning
         rows = [self.rows[node] for node in accepted if self.rows[node] >= 0]
         self.stream.keep(self.start, rows)
-        fresh = list(accepted[len(rows) :])
-        self.unread = torch.cat([proposal.ids[fresh], own]) if fresh else own
+        fresh = [proposal.ids[node : node + 1] for node in accepted[len(rows) :]]
+        self.unread = torch.cat([*fresh, own]) if fresh else own
 
     def _read(self, ids: torch.Tensor, sees: torch.Tensor | None = None) -> torch.Tensor:
         """The draft's logits [n, shared vocabulary] after tokens of one level; after the last one only, where they are a chain."""

@@ -11,6 +11,8 @@ from functools import cached_property, lru_cache
 
 import torch
 
+from lvspec_core.transfer import upload_mask
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -67,6 +69,16 @@ class Tree:
         for node, parent in enumerate(self.parents):
             sees[node + 1] |= sees[parent + 1]
         return sees
+
+    def sees_on(self, device: torch.device) -> torch.Tensor:
+        """The same on a device; copied there once."""
+        if device not in self._placed:
+            self._placed[device] = upload_mask(self.sees, device)
+        return self._placed[device]
+
+    @cached_property
+    def _placed(self) -> dict[torch.device, torch.Tensor]:
+        return {}
 
 
 @lru_cache(maxsize=512)

@@ -8,10 +8,11 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lvspec_core.errors import PairError, VideoError
 from lvspec_core.records import End, Evidence, LaneEnd, Prefill, Record, Round, Start, Token
+from lvspec_core.registry import PairInfo
 from lvspec_core.settings import RaceSettings
 
 WORDS = " The clip shows two small red circles that move slowly to the left over a dark background .".split()
@@ -36,12 +37,13 @@ def read(path: str, frames: int) -> FakeClip:
     return FakeClip(os.path.basename(path), frames)
 
 
-def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool]) -> Iterator[Record]:
+def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool], pair: PairInfo | None = None) -> Iterator[Record]:
     """A runner: "endless", "ballast", "hang", "kill", "raise", "refuse" or "fast" in the question, else a plain race."""
     question = settings.question
     if "refuse" in question:
         raise PairError("The pair cannot be loaded; choose another.")
-    yield start_record(clip.name, settings)
+    start = start_record(clip.name, settings)
+    yield replace(start, pair=start.pair | {"title": pair.title, "target": pair.target}) if pair else start
     yield Prefill("vision · target", 0.02, settings.methods, 1, 2)
     yield Prefill("prompt · target", 0.04, settings.methods, 2, 2)
     if settings.details:
@@ -68,7 +70,7 @@ def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool])
     yield End("stopped" if should_stop() else "finished", 1.0)
 
 
-def warm(pair: str) -> None:
+def warm(pair: str, settings: object = None) -> None:
     """Leaves a trace, so that a test can see that it was called."""
     trace = os.environ.get("FAKE_WARM_TRACE")
     if trace:

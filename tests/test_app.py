@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -30,7 +31,7 @@ class StandIn:
         self.closed = self.raced = False
         self.settings: RaceSettings | None = None
 
-    def race(self, path, settings, stop: threading.Event):
+    def race(self, path, settings, stop: threading.Event, pair=None):
         self.settings, self.raced = settings, True
         try:
             for batch in self.batches:
@@ -116,6 +117,30 @@ def test_races_take_turns(worker, visitor):
     assert states(list(second))[-1] == "finished"
 
 
+def test_who_waits_may_open_a_recorded_race_and_who_races_may_not(worker, visitor, monkeypatch):
+    """Recorded races need no place in the queue."""
+    monkeypatch.setattr(gr, "Info", lambda sentence: None)
+    records = recorded()
+    worker([[record] for record in records])
+    waiting = SimpleNamespace(session_hash="second")
+    first, second = (races.race_on_page(who, *INPUTS) for who in (visitor, waiting))
+    next(first)
+    next(first)
+    next(second)
+    saved = str(app.EXAMPLES[0].path)
+    value = json.loads(races.open_race(saved, waiting)[0])
+    assert value["recorded"]
+    assert value["state"] == "finished"
+    assert races.open_race(saved, visitor) == gr.skip()
+    first.close()
+    next(second)
+    next(second)
+    assert races.open_race(saved, waiting) == gr.skip(), "its turn has come"
+    second.close()
+    assert json.loads(races.open_race(saved, waiting)[0])["recorded"]
+    assert set() == races.RACING
+
+
 @pytest.mark.parametrize("error", [WorkerError("The race was lost; the next one works."), ValueError("secret")])
 def test_an_error_is_one_sentence_on_the_board(worker, visitor, error):
     worker([recorded()[:10]], error)
@@ -163,24 +188,26 @@ def test_the_endpoints_refuse_with_a_sentence(worker, settings):
     assert not standin.raced
 
 
-def test_a_gpu_is_asked_for_as_long_as_the_settings_need():
-    small = races.gpu_seconds("clip.mp4", RaceSettings(frames=4, methods=("ar",), max_new_tokens=16))
-    large = races.gpu_seconds("clip.mp4", RaceSettings(frames=128, max_new_tokens=1024))
-    assert 10 < small < races.gpu_seconds("clip.mp4", RaceSettings()) < large <= 300
+def test_the_page_offers_the_pairs_it_is_told_to_and_no_other(tmp_path):
+    """In a process of its own, as the page is built once."""
+    code = (
+        "import app, races; from lvspec_core.errors import PairError\n"
+        "pair = next(each for each in app.demo.blocks.values() if getattr(each, 'label', '') == 'Models: target and draft')\n"
+        "print(pair.choices, pair.value, races.DEFAULTS.pair)\n"
+        "try: races.settings_of('qwen2.5-vl-32b', 'What?', ['ar'], True, 0.5, *[getattr(races.DEFAULTS, each) for each in races.KNOBS])\n"
+        "except PairError as error: print(error)"
+    )
+    environment = {**os.environ, "LVSPEC_PAIR": "qwen2.5-vl-7b", "LVSPEC_PAIRS": "shapes-qwen"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "[('Qwen2.5-VL 7B with 3B', 'qwen2.5-vl-7b'), ('Shapes · Qwen2.5-VL (bundled)', 'shapes-qwen')] qwen2.5-vl-7b qwen2.5-vl-7b",
+        "Unknown pair 'qwen2.5-vl-32b'; choose among qwen2.5-vl-7b, shapes-qwen.",
+    ]
 
 
-@pytest.mark.slow
-def test_on_zero_gpu_the_race_runs_where_it_was_asked_for(monkeypatch, random_pair):
-    import lvspec_core.pairs
-
-    monkeypatch.setattr(races, "ZERO_GPU", True)
-    monkeypatch.setattr(lvspec_core.pairs, "load_pair", lambda name: random_pair)
-    sample = str(app.SAMPLES[0].path)
-    settings = RaceSettings(frames=2, max_new_tokens=6, methods=("ar", "lvspec")).validated()
-    records = [record for batch in races.race_stream(sample, settings, threading.Event()) for record in batch]
-    assert isinstance(records[-1], End)
-    stop = threading.Event()
-    stream = races.race_stream(sample, settings, stop)
-    next(stream)
-    stop.set()
-    assert list(stream) == []
+def test_a_pair_that_is_not_known_ends_the_page_with_a_sentence():
+    environment = {**os.environ, "LVSPEC_PAIR": "nope"}
+    done = subprocess.run([sys.executable, "-c", "import app"], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: Unknown pair 'nope'; choose among ")
+    assert done.stderr.count("\n") == 1

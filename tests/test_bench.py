@@ -149,7 +149,7 @@ class Short(RaceSettings):
 
 def test_a_folder_of_videos_is_raced_without_any_truth(random_pair, make_clip, monkeypatch, tmp_path):
     """A pair that knows no shapes world: nothing about facts is claimed, everything else is measured."""
-    monkeypatch.setattr(bench, "load_pair", lambda name: random_pair)
+    monkeypatch.setattr(bench, "load_pair", lambda name, settings: random_pair)
     monkeypatch.setattr(bench, "clips_of", lambda *_: [make_clip(4), make_clip(4, seed=1)])
     monkeypatch.setattr(bench, "RaceSettings", Short)
     monkeypatch.setattr(bench, "WATCHED_ROUNDS", 2)
@@ -168,6 +168,6 @@ def test_bad_clips_are_one_sentence(arguments, error, pair):
 
 
 def test_a_pair_without_truth_asks_for_a_folder(random_pair, monkeypatch):
-    monkeypatch.setattr(bench, "load_pair", lambda name: random_pair)
+    monkeypatch.setattr(bench, "load_pair", lambda name, settings: random_pair)
     with pytest.raises(PairError, match="--clips FOLDER"):
         bench.main([])

@@ -81,10 +81,10 @@ def test_rows_that_are_not_there_cannot_be_kept(start, rows):
 
 def test_kept_rows_move_together_and_nothing_before_them_changes():
     cache = KVCache(2, 1, 8, 1, torch.float32, torch.device("cpu"))
-    cache.store[:] = torch.arange(8.0).view(1, 1, 1, 8, 1)
+    cache.stores[0][:] = torch.arange(8.0).view(1, 1, 1, 8, 1)
     cache.length = 8
     cache.keep(2, [1, 2, 5])
     assert cache.length == 5
-    assert all(cache.store[part, 0, 0, :5, 0].tolist() == [0, 1, 3, 4, 7] for part in range(4))
+    assert all(cache.stores[0][part, 0, 0, :5, 0].tolist() == [0, 1, 3, 4, 7] for part in range(4))
     cache.keep(1, range(2))
     assert cache.length == 3

@@ -67,7 +67,7 @@ def test_a_pair_is_calibrated_on_a_folder_and_the_choice_is_kept(random_pair, ma
         seen.extend(clips)
         return found, [row]
 
-    monkeypatch.setattr(calibrate, "load_pair", lambda name: random_pair)
+    monkeypatch.setattr(calibrate, "load_pair", lambda name, settings: random_pair)
     monkeypatch.setattr(calibrate, "read_video", lambda path, frames: _read(path, make_clip(frames)))
     monkeypatch.setattr(calibrate, "calibrate_on", calibrate_on)
     before = random_pair.info.calibration.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_random_weights_go_through_the_whole_way_against_contrast(random_pair, m
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_folder_with_too_few_videos_is_one_sentence(random_pair, make_clip, monkeypatch, tmp_path, count):
-    monkeypatch.setattr(calibrate, "load_pair", lambda name: random_pair)
+    monkeypatch.setattr(calibrate, "load_pair", lambda name, settings: random_pair)
     monkeypatch.setattr(calibrate, "read_video", lambda path, frames: make_clip(frames))
     for number in range(count):
         (tmp_path / f"{number}.mp4").write_bytes(b"")
@@ -108,7 +108,7 @@ def test_a_folder_with_too_few_videos_is_one_sentence(random_pair, make_clip, mo
 
 
 def test_a_pair_without_truth_asks_for_a_folder(random_pair, monkeypatch, tmp_path):
-    monkeypatch.setattr(calibrate, "load_pair", lambda name: random_pair)
+    monkeypatch.setattr(calibrate, "load_pair", lambda name, settings: random_pair)
     with pytest.raises(PairError, match="--clips FOLDER"):
         calibrate.main([])
     with pytest.raises(PairError, match="is no folder"):

@@ -79,12 +79,12 @@ def test_the_settings_reach_the_race(run):
     }  # fmt: skip
     assert set(numbers) == set(RANGES | FURTHER_RANGES)
     arguments = [word for name, value in numbers.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    told = ["--pair", "p", "--question", "fast ?", "--methods", "lvspec, ar", "--proposal", "static_tree", "--details"]
+    told = ["--pair", "qwen2.5-vl-7b", "--question", "fast ?", "--methods", "lvspec, ar", "--proposal", "static_tree", "--details"]
     status, out, _ = run("race", "clip.mp4", *told, *arguments, "--json")
     assert status == 0
     summary = json.loads(out)
-    assert summary["pair"] == "p"
-    words = {"pair": "p", "question": "fast ?", "methods": ["ar", "lvspec"], "proposal": "static_tree", "details": True}
+    assert summary["pair"] == "qwen2.5-vl-7b"
+    words = {"pair": "qwen2.5-vl-7b", "question": "fast ?", "methods": ["ar", "lvspec"], "proposal": "static_tree", "details": True}
     assert summary["settings"] == {**words, **numbers}
     assert list(summary["lanes"]) == ["ar", "lvspec"]
 
@@ -147,7 +147,7 @@ def test_a_failed_lane_is_told_and_exit_1(run, monkeypatch):
     records[index] = LaneEnd(**{**vars(records[index]), "finish": "failed", "error": "Out of memory."})
 
     class Failing:
-        def race(self, path, settings, stop):
+        def race(self, path, settings, stop, pair=None):
             yield records
 
     monkeypatch.setattr(cli, "get_worker", Failing)

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -345,7 +346,7 @@ def test_the_page_the_bench_and_an_evaluation_agree_on_every_figure_but_the_seco
         ends = {record.lane: record for batch in worker.race(path, settings) for record in batch if isinstance(record, LaneEnd)}
     finally:
         worker.close()
-    pair = command.open_pair("shapes-qwen")
+    pair = command.open_pair(PAIRS["shapes-qwen"], settings)
     benched = bench.run_case(pair, read_video(path, settings.frames), settings)
     evaluator = racing.Evaluator(pair, settings, {})
     results = {result["method"]: result for result in evaluator.results(Sample("clip", path))}
@@ -370,6 +371,12 @@ def launch(*words: str, **options) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", *words], cwd=ROOT, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, **options
     )
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 def until(condition, process: subprocess.Popen, seconds: float = 120) -> None:
@@ -413,7 +420,8 @@ def test_kill_9_costs_at_most_the_sample_in_flight(tmp_path):
 @pytest.mark.slow
 def test_two_processes_share_the_samples_and_one_that_is_killed_loses_only_its_own(tmp_path):
     folder = tmp_path / "run"
-    spread = ("accelerate.commands.launch", "--cpu", "--num_processes", "2", "-m", "lvspec_core")
+    # what `accelerate launch` starts for several GPUs; without MPI it starts a single process on CPUs
+    spread = ("torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(free_port()), "-m", "lvspec_core")
     arguments = (*spread, *ON_SHAPES, "shapes:24", "--save-path", str(folder))
     process = launch(*arguments, start_new_session=True)
     parts = [folder / f"results.part-{rank:03d}.jsonl" for rank in (0, 1)]

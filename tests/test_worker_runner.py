@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+
 import psutil
 import pytest
 
 from lvspec_core.errors import PairError
+from lvspec_core.own_pairs import own_pair
 from lvspec_core.race_files import load_race, save_race
 from lvspec_core.records import End, LaneEnd, Round, Start
 from lvspec_core.settings import METHODS, RaceSettings
@@ -38,6 +42,24 @@ def test_a_race_through_the_worker_is_the_race_itself(worker, random_pair, make_
     assert ids(records) == ids(run_race(random_pair, make_clip(4), SETTINGS))
     assert set(ids(records)) == set(METHODS)
     assert load_race(save_race(records, tmp_path / "race.jsonl")) == records
+
+
+def test_a_pair_of_ones_own_crosses_the_border_as_data(worker, random_pair, random_pair_folder, make_clip, tmp_path, monkeypatch):
+    """And its calibration is found where the parent says: the race process knows nothing of LVSPEC_PAIRS_FOLDER as it is set here."""
+    from lvspec_core.race import run_race
+
+    monkeypatch.setenv("LVSPEC_PAIRS_FOLDER", str(tmp_path))
+    own = own_pair(str(random_pair_folder / "target"), str(random_pair_folder / "draft"))
+    own.calibration.parent.mkdir(parents=True)
+    shutil.copy(random_pair_folder / "pair.json", own.calibration)
+    settings = replace(SETTINGS, pair=own.name)
+    records = [record for batch in worker.race("clip.mp4", settings, pair=own) for record in batch]
+    assert ids(records) == ids(run_race(random_pair, make_clip(4), settings))
+    assert records[0].pair["name"] == own.name
+    assert records[0].pair["family"] == random_pair.info.family
+    assert records[0].pair["relevance"] is not None
+    with pytest.raises(PairError, match=f"Unknown pair '{own.name}'"):
+        next(worker.race("clip.mp4", settings))
 
 
 def test_closing_after_the_first_words_leaves_nothing_behind(worker):

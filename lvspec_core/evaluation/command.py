@@ -32,7 +32,8 @@ from lvspec_core.evaluation.plan import FORMAT, PAIR, check_folder, locked, sett
 from lvspec_core.evaluation.racing import RACES, Evaluator, calibrate_pair
 from lvspec_core.evaluation.results import Result, method_metrics
 from lvspec_core.evaluation.samples import Sample
-from lvspec_core.pairs import Pair, load_pair, pair_info
+from lvspec_core.pair_options import add_pair_options, chosen_pair
+from lvspec_core.pairs import Pair, PairInfo, load_pair
 from lvspec_core.race import environment
 from lvspec_core.setting_options import add_setting_options, settings_of
 from lvspec_core.settings import DEFAULT_QUESTION, RaceSettings
@@ -47,7 +48,6 @@ PLAIN_WIDTH = 220
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m lvspec_core evaluate", description=__doc__, allow_abbrev=False)
-    made.add_argument("--pair", default=RaceSettings.pair, metavar="NAME", help="target/draft pair (default: %(default)s)")
     made.add_argument("--data", required=True, metavar="PATH", help="a data set's folder, a folder of clips, a table, or shapes:N")
     made.add_argument(
         "--task", default="", metavar="NAME", help=f"the folder's layout: {', '.join(READERS)} or folder; NAME:PART for a part"
@@ -60,14 +60,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--keep-races", action="store_true", help=f"also keep each sample's race in DIR/{RACES}, for the inspector")
     made.add_argument("--no-likelihood", action="store_true", help="leave out what the target thinks of texts that differ from AR's")
     add_setting_options(made)
+    add_pair_options(made)
     return made
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    check = settings_of(argparse.Namespace(**{**vars(options), "question": options.question or DEFAULT_QUESTION}), options.pair)
-    pair_info(options.pair)
-    state = PartialState(timeout=LONGEST_WAIT)
+    info = chosen_pair(options)
+    settings = settings_of(argparse.Namespace(**{**vars(options), "question": options.question or DEFAULT_QUESTION}), info.name)
+    # on CPUs accelerate joins the processes only if it is told that these are what they run on
+    state = PartialState(cpu=not torch.cuda.is_available(), timeout=LONGEST_WAIT)
     console = Console(stderr=True, quiet=not state.is_main_process)
     folder = options.save_path
     with state.main_process_first():
@@ -76,7 +78,7 @@ def main(arguments: list[str]) -> int:
         dataset = open_dataset(options.data, options.task, options.num, options.shuffle, options.question)
     with locked(folder) if state.is_main_process else nullcontext():
         try:
-            return run(options, check, dataset, state, console)
+            return run(options, info, settings, dataset, state, console)
         except KeyboardInterrupt:
             console.print(f"Stopped. What is finished is kept in {folder}; --resume goes on.", markup=False, soft_wrap=True)
             return INTERRUPTED
@@ -84,9 +86,11 @@ def main(arguments: list[str]) -> int:
             raise DataError(f"The results cannot be saved in {folder}: {error.strerror or error}.") from None
 
 
-def run(options: argparse.Namespace, settings: RaceSettings, dataset: Dataset, state: PartialState, console: Console) -> int:
+def run(
+    options: argparse.Namespace, info: PairInfo, settings: RaceSettings, dataset: Dataset, state: PartialState, console: Console
+) -> int:
     """The whole evaluation in one of its processes; returns the command's exit status."""
-    pair = open_pair(options.pair)
+    pair = open_pair(info, settings)
     folder = options.save_path
     with state.main_process_first():
         if state.is_main_process:
@@ -112,11 +116,11 @@ def run(options: argparse.Namespace, settings: RaceSettings, dataset: Dataset, s
     return conclude(folder, settings.methods)
 
 
-def open_pair(name: str) -> Pair:
-    """The pair, with as many threads as a race of it takes."""
+def open_pair(info: PairInfo, settings: RaceSettings) -> Pair:
+    """The pair, with as many threads as a race of it takes; PairError if such races do not fit into memory."""
     logging.disable_progress_bar()  # its bar would run through ours
-    torch.set_num_threads(threads(pair_info(name).bundled, torch.get_num_threads()))
-    return load_pair(name)
+    torch.set_num_threads(threads(info.bundled, torch.get_num_threads()))
+    return load_pair(info, settings)
 
 
 def plan_of(options: argparse.Namespace, settings: RaceSettings, dataset: Dataset, pair: Pair) -> dict:

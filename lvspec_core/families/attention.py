@@ -51,6 +51,20 @@ class EveryLayer(Watch):
         return torch.stack(seen, dim=1)
 
 
+class Brought(Watch):
+    """A watch that gets all it sees on one device, for a model whose layers are on several."""
+
+    def __init__(self, watch: Watch, device: torch.device):
+        self.watch = watch
+        self.device = device
+
+    def wants(self, layer: int) -> bool:
+        return self.watch.wants(layer)
+
+    def see(self, layer: int, weights: torch.Tensor) -> None:
+        self.watch.see(layer, weights.to(self.device))
+
+
 def watched_sdpa(module, query, key, value, attention_mask, scaling=None, dropout=0.0, watch: Watch | None = None, **kwargs):
     """Scaled dot product attention of [batch, heads, n, dim] queries; returns [batch, n, heads, dim] and None, as SDPA does."""
     batch, heads, rows, dim = query.shape

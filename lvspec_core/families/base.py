@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lvspec_core.families.attention import Watch
+from lvspec_core.families.attention import Brought, Watch
 from lvspec_core.families.cache import KVCache
 from lvspec_core.families.stream import Stream
 from lvspec_core.video import VideoClip
@@ -74,7 +74,14 @@ class VideoLM(ABC):
         ends = model.generation_config.eos_token_id
         ends = ends if ends is not None else self.tokenizer.eos_token_id
         self.end_ids = frozenset(ends if isinstance(ends, (list, tuple)) else [ends])
+        self.places = tuple(next(layer.parameters()).device for layer in self.layers)  # of the layers, where they are on several devices
+        self.spread = len(set(self.places)) > 1
         self._masks: dict[int, torch.Tensor] = {}
+
+    @classmethod
+    @abstractmethod
+    def load(cls, source: str, dtype: torch.dtype, device: torch.device, **options) -> VideoLM:
+        """From a folder or a hub name; see :func:`lvspec_core.families.stock.open_stock` for the options; raises what that raises."""
 
     @abstractmethod
     def encode(self, clip: VideoClip, question: str) -> Prompt:
@@ -109,6 +116,8 @@ class VideoLM(ABC):
 
     def run(self, hidden, rotary, cache, mask=None, watch: Watch | None = None) -> torch.Tensor:
         """The decoder layers and the final norm over embeddings [1, n, hidden]."""
+        if self.spread:
+            return self._run_spread(hidden, rotary, cache, mask, watch)
         for layer in self.layers:
             hidden = layer(hidden, attention_mask=mask, position_embeddings=rotary, cache=cache, watch=watch)
         hidden = self.decoder.norm(hidden)
@@ -116,10 +125,24 @@ class VideoLM(ABC):
             watch.end(hidden)
         return hidden
 
+    def _run_spread(self, hidden, rotary, cache, mask, watch: Watch | None) -> torch.Tensor:
+        """:meth:`run` where the layers are on several devices; what they share moves once per device."""
+        here, seen = None, watch and Brought(watch, self.device)
+        for layer, place in zip(self.layers, self.places, strict=True):
+            if place != here:
+                here, hidden, rotary = place, hidden.to(place), tuple(table.to(place) for table in rotary)
+                mask = mask if mask is None else mask.to(place)
+            hidden = layer(hidden, attention_mask=mask, position_embeddings=rotary, cache=cache, watch=seen).to(place)
+        hidden = self.decoder.norm(hidden).to(self.device)
+        if watch is not None:
+            watch.end(hidden)
+        return hidden
+
     def rotary(self, positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosine and sine tables [1, n, head dim] of positions [axes, n]."""
         positions = positions.to(self.device)
-        return self.decoder.rotary_emb(self.head.weight, positions[:, None] if self.axes > 1 else positions)
+        tables = self.decoder.rotary_emb(self.head.weight.new_empty(1), positions[:, None] if self.axes > 1 else positions)
+        return tuple(table.to(self.device) for table in tables)
 
     def row_of_positions(self, start: int, stop: int) -> torch.Tensor:
         """[axes, stop − start]: positions of text, the same along every axis."""
@@ -140,7 +163,7 @@ class VideoLM(ABC):
         else:
             positions = prompt.positions[:, :end]
         text = self.embed(prompt.ids[:start].to(self.device))
-        embeddings = torch.cat([text, features.to(text.dtype)])[None]  # [1, n, hidden]
+        embeddings = torch.cat([text, features.to(text)])[None]  # [1, n, hidden]
         read = embeddings.shape[1]
         cache = self.new_cache(read + room)
         self.run(embeddings, self.rotary(positions), cache)
@@ -151,7 +174,9 @@ class VideoLM(ABC):
     def new_cache(self, capacity: int) -> KVCache:
         config = self.decoder.config
         dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        return KVCache(len(self.layers), config.num_key_value_heads, capacity, dim, self.dtype, self.device)
+        # weights on one device may have moved since they were loaded, as on ZeroGPU
+        places = self.places if self.spread else (self.device,) * len(self.layers)
+        return KVCache(len(self.layers), config.num_key_value_heads, capacity, dim, self.dtype, places)
 
     def causal_mask(self, rows: int, cache: KVCache) -> torch.Tensor:
         """Additive mask [1, 1, rows, cached + rows] of ``rows`` tokens after what is cached.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, groupby
 
 import torch
 from transformers import Cache
+
+from lvspec_core.transfer import upload
 
 
 class KVCache(Cache):
@@ -15,13 +18,20 @@ class KVCache(Cache):
     place, the views of all layers are made by one call per step, and a rollback is an assignment.
     """
 
-    def __init__(self, layers: int, heads: int, capacity: int, dim: int, dtype: torch.dtype, device: torch.device):
+    def __init__(
+        self, layers: int, heads: int, capacity: int, dim: int, dtype: torch.dtype, devices: torch.device | Sequence[torch.device]
+    ):
+        """``devices``: of all layers, or of each."""
         super().__init__(layers=[])
         self.layer_count = layers
         self.capacity = capacity
         self.length = 0
-        # [layers × (keys, values), batch 1, heads, tokens, head dim]
-        self.store = torch.empty(2 * layers, 1, heads, capacity, dim, dtype=dtype, device=device)
+        self.shape = (heads, capacity, dim, dtype)
+        self.devices = (devices,) * layers if isinstance(devices, torch.device) else tuple(devices)
+        # per run of layers on one device: [layers × (keys, values), batch 1, heads, tokens, head dim]
+        self.stores = tuple(
+            torch.empty(2 * len(list(run)), 1, heads, capacity, dim, dtype=dtype, device=device) for device, run in groupby(self.devices)
+        )
 
     def update(self, key_states, value_states, layer_idx, *args, **kwargs):
         """Writes a layer's new rows, [1, heads, n, dim], and returns all rows up to them."""
@@ -38,8 +48,14 @@ class KVCache(Cache):
         self._end = self.length + count
         if self._end > self.capacity:
             raise IndexError(f"the cache holds {self.capacity} tokens, {self._end} were asked for")
-        self._written = self.store[:, :, :, self.length : self._end].unbind(0)
-        self._readable = self.store[:, :, :, : self._end].unbind(0)
+        self._written = self._rows(self.length, self._end)
+        self._readable = self._rows(0, self._end)
+
+    def _rows(self, start: int, end: int) -> tuple[torch.Tensor, ...]:
+        """Views of these tokens' rows, keys and values of one layer after the other."""
+        if len(self.stores) == 1:
+            return self.stores[0][:, :, :, start:end].unbind(0)
+        return tuple(chain.from_iterable(store[:, :, :, start:end].unbind(0) for store in self.stores))
 
     def rollback(self, length: int) -> None:
         """Forgets everything after the first ``length`` tokens."""
@@ -53,15 +69,17 @@ class KVCache(Cache):
         if not 0 <= start <= end <= self.length or (rows and not 0 <= rows[-1] < self.length - start):
             raise IndexError(f"cannot keep rows {list(rows)} from {start} on of {self.length} tokens")
         if len(rows) and rows[-1] != len(rows) - 1:
-            moved = torch.tensor(rows, device=self.store.device) + start
-            self.store[:, :, :, start:end] = self.store[:, :, :, moved]  # indexing copies before anything is overwritten
+            for store in self.stores:
+                moved = upload([start + row for row in rows], store.device)
+                store[:, :, :, start:end] = store[:, :, :, moved]  # indexing copies before anything is overwritten
         self.length = end
 
     def fork(self) -> KVCache:
         """An independent copy with the same contents and capacity."""
-        layers_twice, _, heads, capacity, dim = self.store.shape
-        copy = KVCache(layers_twice // 2, heads, capacity, dim, self.store.dtype, self.store.device)
-        copy.store[:, :, :, : self.length].copy_(self.store[:, :, :, : self.length])
+        heads, capacity, dim, dtype = self.shape
+        copy = KVCache(self.layer_count, heads, capacity, dim, dtype, self.devices)
+        for mine, theirs in zip(self.stores, copy.stores, strict=True):
+            theirs[:, :, :, : self.length].copy_(mine[:, :, :, : self.length])
         copy.length = self.length
         return copy
 

@@ -7,8 +7,8 @@ import math
 import torch
 from transformers import LlavaOnevisionForConditionalGeneration, LlavaOnevisionProcessor
 
-from lvspec_core.families.attention import ATTENTION
 from lvspec_core.families.base import Prompt, VideoLM
+from lvspec_core.families.stock import open_stock
 from lvspec_core.video import VideoClip
 
 
@@ -21,13 +21,8 @@ class LlavaOneVision(VideoLM):
     axes = 1
 
     @classmethod
-    def load(cls, source: str, dtype: torch.dtype, device: torch.device) -> LlavaOneVision:
-        """From a folder or a hub name, as ``from_pretrained`` takes it; raises what that raises."""
-        model = LlavaOnevisionForConditionalGeneration.from_pretrained(
-            source, dtype=dtype, attn_implementation={"text_config": ATTENTION, "vision_config": "sdpa"}
-        )
-        model = model.to(device).eval().requires_grad_(False)
-        processor = LlavaOnevisionProcessor.from_pretrained(source)
+    def load(cls, source: str, dtype: torch.dtype, device: torch.device, **options) -> LlavaOneVision:
+        model, processor = open_stock(LlavaOnevisionForConditionalGeneration, LlavaOnevisionProcessor, source, dtype, device, **options)
         return cls(source, model, processor, model.model.language_model, model.lm_head)
 
     @property

@@ -7,8 +7,8 @@ from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor
 from transformers.video_utils import VideoMetadata
 
 from lvspec_core.errors import SettingsError
-from lvspec_core.families.attention import ATTENTION
 from lvspec_core.families.base import Prompt, VideoLM
+from lvspec_core.families.stock import open_stock
 from lvspec_core.video import VideoClip
 
 
@@ -18,13 +18,8 @@ class Qwen2_5_VL(VideoLM):
     axes = 3
 
     @classmethod
-    def load(cls, source: str, dtype: torch.dtype, device: torch.device) -> Qwen2_5_VL:
-        """From a folder or a hub name, as ``from_pretrained`` takes it; raises what that raises."""
-        model = Qwen2_5_VLForConditionalGeneration.from_pretrained(
-            source, dtype=dtype, attn_implementation={"text_config": ATTENTION, "vision_config": "sdpa"}
-        )
-        model = model.to(device).eval().requires_grad_(False)
-        processor = Qwen2_5_VLProcessor.from_pretrained(source)
+    def load(cls, source: str, dtype: torch.dtype, device: torch.device, **options) -> Qwen2_5_VL:
+        model, processor = open_stock(Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor, source, dtype, device, **options)
         return cls(source, model, processor, model.model.language_model, model.lm_head)
 
     def encode(self, clip: VideoClip, question: str) -> Prompt:
@@ -37,6 +32,7 @@ class Qwen2_5_VL(VideoLM):
                 videos=[clip.frames],
                 video_metadata=[metadata],
                 do_sample_frames=False,
+                cap_pixels_per_frame=False,  # the reader's frames are small; left unsaid, transformers warns of another default to come
                 return_tensors="pt",
             )
         except ValueError as error:  # the processor refuses pictures more than 200 times as long as wide

@@ -69,7 +69,7 @@ class Reading:
         target, prompt, end = self.models["target"], self.prompt, self.prompt.features_end
         with torch.inference_mode():
             text = target.embed(prompt.ids[: prompt.video.start].to(target.device))
-            embeddings = torch.cat([text, self._features("target", prompt).to(text.dtype)])[None]
+            embeddings = torch.cat([text, self._features("target", prompt).to(text)])[None]
             hidden = target.run(embeddings, target.rotary(prompt.positions[:, :end]), target.new_cache(end))
         return hidden[0, prompt.video]
 

@@ -47,7 +47,22 @@ def sequence(model, prompt: Prompt, features: torch.Tensor, captions: torch.Tens
 
 def caption_logits(model, prompt: Prompt, features: torch.Tensor, captions: torch.Tensor, keep: torch.Tensor | None = None) -> torch.Tensor:
     """Next-token logits [B, C, vocabulary] for every caption position, teacher-forced. ``features``: :func:`video_features`."""
+    return caption_pass(model, prompt, features, captions, keep)[0]
+
+
+def caption_pass(
+    model, prompt: Prompt, features: torch.Tensor, captions: torch.Tensor, keep: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """:func:`caption_logits`, and what the language model has made of the tiles' tokens half-way up: [B, tokens that stay, hidden]."""
     embeddings, positions, start = sequence(model, prompt, features, captions[:, :-1], keep)
     positions = architecture_of(model).position_ids(positions)
-    hidden = model.model.language_model(inputs_embeds=embeddings, position_ids=positions, use_cache=False).last_hidden_state
-    return model.lm_head(hidden[:, start:])
+    text = model.model.language_model
+    seen: list[torch.Tensor] = []
+    middle = text.layers[(len(text.layers) - 1) // 2]
+    hook = middle.register_forward_hook(lambda layer, given, made: seen.append(made))
+    try:
+        hidden = text(inputs_embeds=embeddings, position_ids=positions, use_cache=False).last_hidden_state
+    finally:
+        hook.remove()
+    tiles = prompt.video.stop - prompt.video.start if keep is None else keep.shape[1]
+    return model.lm_head(hidden[:, start:]), seen[0][:, prompt.video.start : prompt.video.start + tiles]

@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from lvspec_core.bench_report import fill_block
+from lvspec_core.bench_report import fill_block, marker
 from lvspec_core.errors import PairError
 from lvspec_core.evidence import look
 from lvspec_core.families.attention import EveryLayer
@@ -137,7 +137,7 @@ def main(arguments: list[str]) -> int:
     entry = measure(pair, options.clips)
     add_entries(pair.info.calibration, {"evidence": entry})
     if options.docs:
-        fill_block(options.docs / "METHODS.md", "heat", markdown(entry))
+        fill_block(options.docs / "METHODS.md", marker("heat", pair.info.name), markdown(entry))
     _print(entry)
     return 0
 

@@ -10,11 +10,13 @@ from lvspec_core.shapes.models import LLAVA, QWEN
 
 @dataclass(frozen=True)
 class Stage:
-    """Part of a training. ``layers``: LM layers in this stage; ``visual_weight``: how much more a visual word's loss counts at
-    the stage's start (it falls to 1 at its middle); ``pruned``: share of batches whose clips lose a random part of their video tokens;
-    ``tiles``: weight of the tile reader's loss; ``taught``: weight of the distance to the teacher's video tokens;
-    ``words``: whether captions are trained, or the tower alone; ``short``: share of batches that ask for the facts alone;
-    ``frames``: frame counts to draw from."""
+    """Part of a training. ``layers``: LM layers in this stage; ``through``: through how many of them a step runs, 0 for all (fewer:
+    those that were there before the model was deepened; the others, which carry little, rest); ``visual_weight``: how much more a
+    visual word's loss counts at the stage's start (it falls to 1 at its middle); ``pruned``: share of batches whose clips lose a
+    random part of their video tokens; ``tiles``: weight of the tile reader's loss; ``deep``: of the one that
+    reads the language model half-way up; ``taught``: weight of the distance to the
+    teacher's video tokens; ``words``: whether captions are trained, or the tower alone; ``short``: share of batches that ask for the
+    facts alone; ``frames``: frame counts to draw from."""
 
     layers: int
     steps: int
@@ -23,11 +25,13 @@ class Stage:
     visual_weight: float = 1.0
     pruned: float = 0.0
     tiles: float = 0.0
+    deep: float = 0.0
     taught: float = 0.0
     words: bool = True
     short: float = 0.1
     frames: tuple[int, ...] = (8,)
     bfloat16: bool = True
+    through: int = 0
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ RECIPES = {
                 Stage(4, 1800, 32, 1e-3, tiles=0.3, visual_weight=4),
                 Stage(36, 400, 32, 6e-4, tiles=0.3, visual_weight=3, frames=ANY_FRAMES),
                 Stage(36, 200, 24, 8e-4, tiles=1.0, visual_weight=4, bfloat16=False),
+                Stage(36, 600, 32, 8e-4, tiles=1.0, visual_weight=4, frames=ANY_FRAMES, bfloat16=False, through=4),
+                Stage(36, 40, 24, 3e-4, tiles=0.5, visual_weight=2, frames=ANY_FRAMES, bfloat16=False),
             ),
             seed=1,
         ),
@@ -80,7 +86,8 @@ RECIPES = {
             96,
             (
                 Stage(4, 500, 32, 2e-3, tiles=1.0, taught=1.0, words=False, bfloat16=False),
-                Stage(4, 1200, 32, 1e-3, tiles=0.5, visual_weight=4, frames=ANY_FRAMES, bfloat16=False),
+                Stage(4, 400, 32, 1e-3, tiles=0.5, visual_weight=4, frames=ANY_FRAMES, bfloat16=False),
+                Stage(4, 1000, 32, 1e-3, tiles=0.5, deep=1.0, visual_weight=3, frames=ANY_FRAMES, bfloat16=False),
                 Stage(36, 120, 24, 6e-4, tiles=0.5, visual_weight=3, frames=ANY_FRAMES, bfloat16=False),
             ),
             seed=3,
@@ -92,7 +99,8 @@ RECIPES = {
             64,
             (
                 Stage(2, 500, 32, 2e-3, tiles=1.0, taught=1.0, words=False, bfloat16=False),
-                Stage(2, 1500, 32, 1e-3, tiles=0.5, visual_weight=4, pruned=0.4, frames=ANY_FRAMES, bfloat16=False),
+                Stage(2, 800, 32, 1e-3, tiles=0.5, visual_weight=4, pruned=0.4, frames=ANY_FRAMES, bfloat16=False),
+                Stage(2, 1000, 32, 1e-3, tiles=0.5, deep=1.0, visual_weight=3, pruned=0.4, frames=ANY_FRAMES, bfloat16=False),
             ),
             seed=4,
             teacher="shapes-qwen",

@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ import torch
 from torch.nn import functional
 
 from lvspec_core.registry import ASSETS
-from lvspec_core.shapes.batched import caption_logits, video_features
+from lvspec_core.shapes.batched import caption_logits, caption_pass, video_features
 from lvspec_core.shapes.captions import SHORT_QUESTION
 from lvspec_core.shapes.card import write_card
 from lvspec_core.shapes.data import HELD_OUT_SEED, BatchMaker
@@ -25,7 +27,7 @@ from lvspec_core.shapes.evaluate import facts_right
 from lvspec_core.shapes.models import architecture_of
 from lvspec_core.shapes.recipes import RECIPES, Recipe, Stage
 from lvspec_core.shapes.teacher import Teacher, homes
-from lvspec_core.shapes.tiles import TileReader, tile_truth
+from lvspec_core.shapes.tiles import READ, TileReader, tile_truth
 
 CLIP_NORM = 1.0
 WARM_UP = 100
@@ -50,6 +52,18 @@ def deepen(model, config):
     return deep
 
 
+@contextmanager
+def through(model, count: int) -> Iterator[None]:
+    """Meanwhile the model runs through ``count`` evenly spread LM layers only; 0: through all."""
+    text, every = model.model.language_model, model.model.language_model.layers
+    if count:
+        text.layers = torch.nn.ModuleList([every[place] for place in homes(count, len(every))])
+    try:
+        yield
+    finally:
+        text.layers = every
+
+
 class Training:
     """One model's training; its state lives in ``folder / (name + ".pt")`` so that it can go on after a stop. ``name``: its role."""
 
@@ -64,7 +78,9 @@ class Training:
         self.model = self.architecture.model(self._config(recipe.stages[0].layers))
         if self.teacher:
             self.teacher.give_language(self.model, self.processor)
-        self.reader = TileReader(self.model.config.text_config.hidden_size)
+        width, still = self.model.config.text_config.hidden_size, tuple(name for name in READ if name != "motion")
+        self.reader = TileReader(width, READ if self.architecture.temporal > 1 else still)
+        self.deep_reader = TileReader(width)
         self.optimizer = self._optimizer()
         if self.path.exists():
             self._resume()
@@ -76,7 +92,12 @@ class Training:
         return config
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        return torch.optim.AdamW([*self.model.parameters(), *self.reader.parameters()], lr=1e-3, betas=(0.9, 0.95), weight_decay=0.01)
+        return torch.optim.AdamW(
+            [*self.model.parameters(), *self.reader.parameters(), *self.deep_reader.parameters()],
+            lr=1e-3,
+            betas=(0.9, 0.95),
+            weight_decay=0.01,
+        )
 
     def _resume(self) -> None:
         state = torch.load(self.path, weights_only=True)
@@ -86,6 +107,7 @@ class Training:
         self.model = self.architecture.model(self._config(layers))
         self.model.load_state_dict(state["model"])
         self.reader.load_state_dict(state["reader"])
+        self.deep_reader.load_state_dict(state["deep_reader"])
         self.optimizer = self._optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
 
@@ -103,6 +125,7 @@ class Training:
             "step": self.step,
             "model": self.model.state_dict(),
             "reader": self.reader.state_dict(),
+            "deep_reader": self.deep_reader.state_dict(),
             "optimizer": self.optimizer.state_dict(),
         }
         partial = self.path.with_suffix(".partial")
@@ -140,10 +163,10 @@ class Training:
             group["lr"] = rate
         keep = _random_keep(batch, rng) if rng.random() < stage.pruned else None
         loss, figure = 0.0, 0.0
-        with torch.autocast("cpu", torch.bfloat16, enabled=stage.bfloat16):
+        with through(self.model, stage.through), torch.autocast("cpu", torch.bfloat16, enabled=stage.bfloat16):
             features = video_features(self.model, batch.patches)
             if stage.words:
-                logits = caption_logits(self.model, batch.prompt, features, batch.captions, keep)
+                logits, middle = caption_pass(self.model, batch.prompt, features, batch.captions, keep)
         if stage.words:
             weight = 1 + (stage.visual_weight - 1) * max(0.0, 1 - 2 * progress)
             weights = batch.real + (weight - 1) * batch.visual
@@ -151,8 +174,12 @@ class Training:
             loss = (losses * weights).sum() / weights.sum()
             figure = float((losses.detach() * batch.visual).sum() / batch.visual.sum())
         shown = features[:, : batch.prompt.video.stop - batch.prompt.video.start]
+        truth = tile_truth(batch.scenes, batch.shares, self.architecture.temporal) if stage.tiles or stage.deep else None
+        if stage.deep:
+            kept = truth if keep is None else truth.gather(1, keep[..., None].expand(-1, -1, truth.shape[-1]))
+            loss = loss + stage.deep * self.deep_reader.loss(middle.float(), kept)
         if stage.tiles:
-            tiles = self.reader.loss(shown.float(), tile_truth(batch.scenes, batch.shares, self.architecture.temporal))
+            tiles = self.reader.loss(shown.float(), truth)
             loss = loss + stage.tiles * tiles
             figure = figure or float(tiles.detach())
         if stage.taught:

@@ -19,8 +19,10 @@ class Feed:
     value misses nothing. The last value also holds ``compare``, the lanes' texts against AR's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: bool = False) -> None:
+        """``recorded``: a race of a file, which may fill the board only while no race of the tab does."""
         self.race = uuid.uuid4().hex
+        self.recorded = recorded
         self.records: list[Record] = []
         self._before: list[dict] = []
 
@@ -58,4 +60,6 @@ class Feed:
         value = {"race": self.race, "at": at, "state": state, "message": message, "place": place, "records": records}
         if compare is not None:
             value["compare"] = compare
+        if self.recorded:
+            value["recorded"] = True
         return [json.dumps(value, ensure_ascii=False)]

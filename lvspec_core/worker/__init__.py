@@ -17,6 +17,7 @@ from typing import Any
 
 from lvspec_core.errors import VideoError, WorkerError
 from lvspec_core.records import Record
+from lvspec_core.registry import PAIRS, PairInfo
 from lvspec_core.settings import RaceSettings
 from lvspec_core.video import VideoClip, describe, film_strip, read_video
 from lvspec_core.worker.process import Process
@@ -42,8 +43,11 @@ class RaceWorker:
         self._read_turns = threading.BoundedSemaphore(READS_AT_ONCE)
         self._warm: str | None = None
 
-    def race(self, path: str | os.PathLike, settings: RaceSettings, stop: threading.Event | None = None) -> Iterator[list[Record]]:
-        """Races the video at ``path``; yields lists of new records, at most about 15 a second.
+    def race(
+        self, path: str | os.PathLike, settings: RaceSettings, stop: threading.Event | None = None, pair: PairInfo | None = None
+    ) -> Iterator[list[Record]]:
+        """Races the video at ``path``; yields lists of new records, at most about 15 a second. ``pair``: one that is not the
+        registry's; it crosses to the race process as the plain data that it is.
 
         Closing the generator ends the race within one round and frees its caches. Setting ``stop`` does so too, but the
         generator then goes on to the lanes' summaries and its end. Races wait for each other. Raises UserError: what is
@@ -51,20 +55,21 @@ class RaceWorker:
         """
         stop = stop or threading.Event()
         settings = settings.validated()
-        if not self._racer.alive:
+        small = pair is None and (settings.pair not in PAIRS or PAIRS[settings.pair].bundled)
+        if small and not self._racer.alive:
             # the models load while the file is read; what is wrong with them comes up in the race itself
-            self._racer.request("warm", settings.pair)
+            self._racer.request("warm", settings.pair, settings)
         clip = self.read(path, settings.frames)
         while not self._race_turn.acquire(timeout=POLL_SECONDS):
             if stop.is_set():
                 return
         try:
-            yield from self._race(clip, settings, stop)
+            yield from self._race(clip, settings, stop, *([pair] if pair else []))
         finally:
             self._race_turn.release()
 
-    def _race(self, clip: VideoClip, settings: RaceSettings, stop: threading.Event) -> Iterator[list[Record]]:
-        reply = self._racer.request("race", clip, settings)
+    def _race(self, clip: VideoClip, settings: RaceSettings, stop: threading.Event, *pair: PairInfo) -> Iterator[list[Record]]:
+        reply = self._racer.request("race", clip, settings, *pair)
         del clip
         fed, told = 0.0, None
         try:

@@ -14,17 +14,15 @@ import os
 import queue
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from lvspec_core.errors import UserError
-from lvspec_core.records import Record, Round
+from lvspec_core.records import Record
+from lvspec_core.worker.batches import batches
 from lvspec_core.worker.channel import receive, send
-
-SEND_SECONDS = 1 / 15
 
 
 @dataclass
@@ -41,8 +39,8 @@ class Request:
 class Child:
     """Serves the operations race and warm.
 
-    ``runner``: "module:function", called with (clip, settings, should_stop) and yielding records; its optional attribute
-    ``warm`` is called with a pair's name.
+    ``runner``: "module:function", called with (clip, settings, should_stop) and, for a pair that is not the registry's, its
+    PairInfo, yielding records; its optional attribute ``warm`` is called with a pair's name or PairInfo, and settings if there are any.
     """
 
     def __init__(self, source: BinaryIO, sink: BinaryIO, runner: str) -> None:
@@ -94,8 +92,8 @@ class Child:
     def _send(self, request: Request, kind: str, value: Any) -> None:
         send(self.sink, (request.id, kind, value))
 
-    def _race(self, request: Request, clip: Any, settings: Any) -> None:
-        records = _named(self.runner)(clip, settings, request.stopped.is_set)
+    def _race(self, request: Request, clip: Any, settings: Any, *pair: Any) -> None:
+        records = _named(self.runner)(clip, settings, request.stopped.is_set, *pair)
         try:
             self._feed(request, records)
         finally:
@@ -104,24 +102,16 @@ class Child:
                 close()
 
     def _feed(self, request: Request, records: Iterator[Record]) -> None:
-        """Sends what is new: rounds at most every SEND_SECONDS, the rest at once, for the next one may take long."""
-        batch: list[Record] = []
-        sent = 0.0
-        for record in records:
+        """Sends what is new, in batches."""
+        for batch in batches(records):
             if request.cancelled.is_set():
                 return
-            batch.append(record)
-            now = time.perf_counter()
-            if now - sent >= SEND_SECONDS or not isinstance(record, Round):
-                self._send(request, "records", batch)
-                batch, sent = [], now
-        if batch:
             self._send(request, "records", batch)
 
-    def _warm(self, request: Request, pair: str) -> None:
-        warm: Callable[[str], None] | None = getattr(_named(self.runner), "warm", None)
+    def _warm(self, request: Request, pair: Any, *settings: Any) -> None:
+        warm: Callable[..., None] | None = getattr(_named(self.runner), "warm", None)
         if warm:
-            warm(pair)
+            warm(pair, *settings)
 
 
 def _named(name: str) -> Callable:

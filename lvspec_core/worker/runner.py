@@ -8,12 +8,14 @@ from typing import Any
 
 from lvspec_core.errors import SettingsError
 from lvspec_core.records import Record
+from lvspec_core.registry import PairInfo, pair_info
 from lvspec_core.settings import RaceSettings
 
 
-def run(clip: Any, settings: RaceSettings, should_stop: Callable[[], bool]) -> Iterator[Record]:
-    """Races ``clip`` through the methods of ``settings``; ends within one round of ``should_stop`` turning true."""
-    pair = _load(settings.pair)
+def run(clip: Any, settings: RaceSettings, should_stop: Callable[[], bool], pair: PairInfo | None = None) -> Iterator[Record]:
+    """Races ``clip`` through the methods of ``settings``, with ``pair`` if it is not the registry's that the settings name; ends
+    within one round of ``should_stop`` turning true."""
+    pair = _load(pair or pair_info(settings.pair), settings)
     if should_stop():
         return
     from lvspec_core.race import prepare_and_race
@@ -21,25 +23,25 @@ def run(clip: Any, settings: RaceSettings, should_stop: Callable[[], bool]) -> I
     yield from prepare_and_race(pair, clip, settings, should_stop)
 
 
-def warm(pair: str) -> None:
-    """Loads a pair before anybody asks for it, so that the first race starts at once."""
-    _load(pair)
+def warm(pair: str | PairInfo, settings: RaceSettings | None = None) -> None:
+    """Loads a pair before anybody asks for it, so that the first race starts at once; not if a race with ``settings`` would not fit."""
+    _load(pair if isinstance(pair, PairInfo) else pair_info(pair), settings)
 
 
 run.warm = warm
 
 
-def _load(name: str) -> Any:
+def _load(info: PairInfo, settings: RaceSettings | None) -> Any:
     # imported here: the process starts, and refuses a bad request, before torch is there
     import torch
     from transformers.utils import logging
 
-    from lvspec_core.pairs import load_pair, pair_info
+    from lvspec_core.pairs import load_pair
 
     # its bar would run through the view of the race
     logging.disable_progress_bar()
-    torch.set_num_threads(threads(pair_info(name).bundled, torch.get_num_threads()))
-    return load_pair(name)
+    torch.set_num_threads(threads(info.bundled, torch.get_num_threads()))
+    return load_pair(info, settings)
 
 
 def threads(tiny: bool, available: int) -> int:

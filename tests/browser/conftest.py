@@ -11,11 +11,13 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "assets" / "samples"
@@ -26,6 +28,34 @@ FLAGS = (
 ).split()
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 740}
+
+
+# how long the page may take to do something before a test says that it does not do it; a busy machine takes long
+PATIENCE = 60
+# for four frames, nothing moves, fades or scrolls (what turns without an end, as a wheel does, does not count)
+STILL = """() => new Promise((done) => {
+  let [frames, before] = [0, ""];
+  const look = () => {
+    const passes = (each) => each.playState === "running" && each.effect.getComputedTiming().endTime < Infinity;
+    const moves = document.getAnimations().some(passes);
+    const now = [scrollX, scrollY, document.documentElement.scrollHeight].join();
+    frames = moves || now !== before ? 0 : frames + 1;
+    before = now;
+    if (frames < 4) requestAnimationFrame(look);
+    else done(true);
+  };
+  look();
+})"""
+expect.set_options(timeout=PATIENCE * 1000)
+
+
+def until(page, look: Callable[[], object], expected: object = True, why: str = "") -> None:
+    """See :meth:`Visit.until`; for a page that is not the product's own."""
+    deadline = time.monotonic() + PATIENCE
+    while (seen := look()) != expected:
+        if time.monotonic() > deadline:
+            pytest.fail(f"{why or 'The page never came to it'}: expected {expected!r}, after {PATIENCE} s still {seen!r}")
+        page.wait_for_timeout(20)
 
 
 def pytest_collection_modifyitems(items):
@@ -118,13 +148,46 @@ def chromium():
         browser.close()
 
 
-class Visit:
-    """A tab on the page, its requests and its complaints."""
+class Browsers:
+    """Chromium's profiles, lent to one tab at a time: the second tab of a profile finds Gradio's scripts in its cache, as a
+    visitor does who comes back, and nothing else."""
 
-    def __init__(self, chromium, url: str, viewport: dict, theme: str) -> None:
-        self.context = chromium.new_context(viewport=viewport, color_scheme=theme, has_touch=viewport == PHONE, accept_downloads=True)
+    def __init__(self, chromium) -> None:
+        self.chromium = chromium
+        self.idle: dict[bool, list] = {True: [], False: []}
+
+    def open(self, touch: bool, fresh: bool):
+        if self.idle[touch] and not fresh:
+            return self.idle[touch].pop()
+        return self.chromium.new_context(has_touch=touch, accept_downloads=True)
+
+    def take_back(self, tab: Visit) -> None:
+        """Closes the tab. Its profile is used again if all that the page may have stored could be removed."""
+        stays = not tab.fresh and not tab.page.is_closed()
+        if stays:
+            tab.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+            tab.page.close()
+            tab.context.clear_cookies()
+            self.idle[tab.touch].append(tab.context)
+        else:
+            tab.context.close()
+
+
+@pytest.fixture(scope="session")
+def browsers(chromium) -> Browsers:
+    return Browsers(chromium)
+
+
+class Visit:
+    """A tab on the page, its requests and its complaints. ``fresh``: in a profile of its own, with nothing in its cache."""
+
+    def __init__(self, browsers: Browsers, url: str, viewport: dict, theme: str, fresh: bool = False) -> None:
+        self.touch, self.fresh = viewport == PHONE, fresh
+        self.context = browsers.open(self.touch, fresh)
         self.page = self.context.new_page()
-        self.page.set_default_timeout(60_000)
+        self.page.set_viewport_size(viewport)
+        self.page.emulate_media(color_scheme=theme)
+        self.page.set_default_timeout(PATIENCE * 1000)
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -137,6 +200,14 @@ class Visit:
         self.page.wait_for_selector(".lv-lane")
         self.page.wait_for_selector("#race:not([disabled])")
         self.seconds = time.monotonic() - began
+
+    def until(self, look: Callable[[], object], expected: object = True, why: str = "") -> None:
+        """Waits until ``look()`` is what is expected: the page answers an action a frame later, or when the server has answered."""
+        until(self.page, look, expected, why)
+
+    def still(self) -> None:
+        """Waits until nothing on the page fades or scrolls any more, so that colours and places are the ones that stay."""
+        self.page.wait_for_function(STILL)
 
     @property
     def hosts(self) -> set[str]:
@@ -152,10 +223,10 @@ class Visit:
         self.answered.clear()
         self.page.reload()
 
-    def state(self, *names: str, timeout: float = 90) -> str:
+    def state(self, *names: str) -> str:
         """Waits until the board is in one of these states; returns which."""
         selector = ", ".join(f".lv-board[data-state={name}]" for name in names)
-        self.page.wait_for_selector(selector, timeout=timeout * 1000)
+        self.page.wait_for_selector(selector, timeout=90_000)
         return self.page.get_attribute(".lv-board", "data-state")
 
     def strip(self, state: str = "ready"):
@@ -163,12 +234,20 @@ class Visit:
         return self.page.locator(".lv-strip")
 
     def sample(self, index: int = 0) -> None:
-        self.page.locator(".lv-samples button").nth(index).click()
-        self.strip()
+        """Picks a sample clip and waits until its frames are there."""
+        button = self.page.locator(".lv-samples button").nth(index)
+        name = (button.locator("video").get_attribute("src") or "").rsplit("/", 1)[-1]
+        button.click()
+        expect(self.strip()).to_contain_text(name)
 
     def upload(self, path: Path | str, state: str = "ready") -> None:
         self.page.locator("#video input[type=file]").set_input_files(path)
         self.strip(state)
+
+    def open_file(self, path: Path | str) -> None:
+        """Opens a saved race on a board where none has finished yet."""
+        self.page.locator("input[type=file][accept='.jsonl']").set_input_files(path)
+        self.state("finished")
 
     def ask(self, question: str) -> None:
         self.page.locator("#question textarea").fill(question)
@@ -176,8 +255,9 @@ class Visit:
     def race(self) -> None:
         self.page.click("#race")
 
-    def headline(self) -> str:
-        return self.page.inner_text(".lv-headline")
+    @property
+    def headline(self):
+        return self.page.locator(".lv-headline")
 
     def tokens(self, lane: str) -> int:
         return self.page.locator(f".lv-lane[data-lane={lane}] .lv-text .tk").count()
@@ -186,24 +266,25 @@ class Visit:
         ARTIFACTS.mkdir(exist_ok=True)
         self.page.screenshot(path=ARTIFACTS / f"{name}.png", full_page=full)
 
-    def close(self) -> None:
-        self.context.close()
+
+def complaints(tab: Visit) -> list[str]:
+    """What the page wrote to the console as an error; a request that the test itself cut off is none."""
+    return [error for error in tab.errors if not re.search("AbortError|ERR_ABORTED|net::ERR", error)]
 
 
 @pytest.fixture
-def visit(chromium):
-    """Opens tabs: visit(server, viewport, theme). Afterwards no tab may have met an error or another host."""
+def visit(browsers):
+    """Opens tabs: visit(server, viewport, theme, fresh). Afterwards no tab may have met an error or another host."""
     open_tabs = []
 
-    def open_tab(server: Server, viewport: dict = DESKTOP, theme: str = "light") -> Visit:
-        tab = Visit(chromium, server.url, viewport, theme)
+    def open_tab(server: Server, viewport: dict = DESKTOP, theme: str = "light", fresh: bool = False) -> Visit:
+        tab = Visit(browsers, server.url, viewport, theme, fresh)
         open_tabs.append((tab, server))
         return tab
 
     yield open_tab
     for tab, server in open_tabs:
-        hosts = tab.hosts
-        errors = [error for error in tab.errors if not re.search("AbortError|ERR_ABORTED|net::ERR", error)]
-        tab.close()
+        hosts, errors = tab.hosts, complaints(tab)
+        browsers.take_back(tab)
         assert hosts == {f"127.0.0.1:{server.port}"}
         assert errors == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from conftest import DESKTOP, PHONE
-from test_extras import open_file, race_file  # noqa: F401 (a fixture)
+from test_extras import race_file  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.timeout(300)
 def test_axe_finds_nothing_serious(standin, visit, race_file, viewport, theme):  # noqa: F811
     tab = visit(standin, viewport, theme)
     page = tab.page
-    open_file(tab, race_file)
+    tab.open_file(race_file)
     page.get_by_label("Hardware").select_option("other")
     page.wait_for_function("document.querySelectorAll('.lv-history tbody tr').length === 1")
-    page.wait_for_timeout(600)
+    tab.still()
     assert serious(page) == {}
     page.locator(".lv-tour").click()
     page.locator(".lv-tour-card").wait_for()
-    page.wait_for_timeout(600)
+    tab.still()
     assert serious(page, ".lv-tour-card") == {}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from conftest import PHONE
+from conftest import PHONE, until
 from fake_race import recorded
 from playwright.sync_api import expect
 
@@ -51,19 +51,14 @@ def race_file(tmp_path_factory):
     return path
 
 
-def open_file(tab, path: Path) -> None:
-    tab.page.locator("input[type=file][accept='.jsonl']").set_input_files(path)
-    tab.state("finished")
-
-
 def test_lanes_are_compared_with_ar_word_by_word(standin, visit, race_file):
     tab = visit(standin)
     page = tab.page
-    open_file(tab, race_file)
+    tab.open_file(race_file)
     compare = page.locator(".lv-compare")
     expect(compare).to_be_visible()
     lanes = compare.locator(".lv-compare-lane")
-    assert lanes.count() == 3
+    expect(lanes).to_have_count(3)
     assert re.fullmatch(r"All \d+ words are AR’s\.", lanes.first.locator("p").inner_text())
     counts = lanes.nth(2).locator(".lv-compare-counts li").all_inner_texts()
     assert counts[1:] == ["1 reworded", "1 another fact"]
@@ -75,38 +70,39 @@ def test_lanes_are_compared_with_ar_word_by_word(standin, visit, race_file):
     assert text.split() == page.locator(".lv-lane[data-lane=lvspec] .lv-text").inner_text().replace("≠ AR", "").split()
     compare.get_by_label("only differences").check()
     places = compare.locator(".lv-compare-places li")
-    assert places.count() == 2
-    assert places.first.inner_text().startswith("… clip shows two small red blue circles that move")
-    assert compare.locator(".lv-compare-text").count() == 0
+    expect(places).to_have_count(2)
+    expect(places.first).to_have_text(re.compile("^… clip shows two small red blue circles that move"))
+    expect(compare.locator(".lv-compare-text")).to_have_count(0)
 
 
 def test_what_if_starts_from_what_was_measured(standin, visit, race_file):
     tab = visit(standin)
     page = tab.page
-    open_file(tab, race_file)
+    tab.open_file(race_file)
     panel = page.locator(".lv-whatif")
     answer = panel.locator(".lv-whatif-answer")
+    expect(answer).to_have_text(re.compile(r"Expected: [\d.]+×.*Measured in this race: [\d.]+× at γ = 5\."))
     before = answer.inner_text()
-    assert re.search(r"Expected: [\d.]+×.*Measured in this race: [\d.]+× at γ = 5\.", before)
-    assert "2211.17192" in panel.inner_text()
-    assert panel.locator("dl dd").all_inner_texts()[1] == "0.8 ms", "a quarter of 16 ms over 5 guesses"
+    expect(panel).to_contain_text("2211.17192")
+    # a quarter of 16 ms over 5 guesses
+    expect(panel.locator("dl dd").nth(1)).to_have_text("0.8 ms")
     panel.get_by_label("Draft length γ").fill("20")
-    assert answer.inner_text() != before
+    expect(answer).not_to_have_text(before)
     panel.get_by_label("Hardware").select_option("other")
     expect(panel).to_contain_text("An assumption, not a measurement")
     panel.get_by_label("Bytes a weight").fill("0")
-    assert "above 0" in answer.inner_text()
+    expect(answer).to_contain_text("above 0")
     panel.get_by_text("As measured", exact=True).click()
-    assert answer.inner_text() == before
+    expect(answer).to_have_text(before)
     panel.get_by_label("Lane").select_option("naive_sd")
-    assert answer.inner_text() != before
+    expect(answer).not_to_have_text(before)
     expect(panel.locator(".lv-chart.drawn .plot-container")).to_be_visible()
 
 
 def test_a_race_leaves_as_one_page_that_opens_offline(standin, visit, race_file, chromium, tmp_path):
     tab = visit(standin)
     page = tab.page
-    open_file(tab, race_file)
+    tab.open_file(race_file)
     with page.expect_download() as download:
         page.get_by_text("Save as a web page").click()
     path = tmp_path / download.value.suggested_filename
@@ -123,15 +119,15 @@ def test_a_race_leaves_as_one_page_that_opens_offline(standin, visit, race_file,
     alone.wait_for_selector(".lv-board[data-state=finished]")
     for lane in ("ar", "lvspec"):
         words = f".lv-lane[data-lane={lane}] .lv-text .tk"
-        assert alone.locator(words).all_text_contents() == page.locator(words).all_text_contents()
-    assert alone.locator(".lv-compare-lane").count() == 3
+        expect(alone.locator(words)).to_have_text(page.locator(words).all_text_contents())
+    expect(alone.locator(".lv-compare-lane")).to_have_count(3)
     alone.locator(".lv-whatif").scroll_into_view_if_needed()
     alone.wait_for_selector(".lv-whatif .lv-chart.drawn .plot-container")
     alone.locator(".lv-play").click()
     alone.wait_for_selector(".lv-ghosts i", state="attached")
-    assert alone.evaluate("document.documentElement.scrollWidth") == 360
-    assert alone.evaluate("document.body.classList.contains('dark')")
-    assert alone.locator(".lv-share button:visible, .lv-history:visible").count() == 0
+    until(alone, lambda: alone.evaluate("document.documentElement.scrollWidth"), 360, "the page is as wide as the phone")
+    expect(alone.locator("body")).to_have_class(re.compile(r"\bdark\b"))
+    expect(alone.locator(".lv-share button:visible, .lv-history:visible")).to_have_count(0)
     assert requests == [path.as_uri()]
     assert errors == []
     context.close()
@@ -153,14 +149,13 @@ def test_a_link_reopens_the_page_with_settings_and_sample(standin, visit):
         "sample": ["shapes-2-1-moving.mp4"], "question": ["Which colour & shape?"], "methods": ["ar,specvlm,lvspec"]
     }  # fmt: skip
     page.goto(f"{address}&draft_length=5&frames=999&shutdown=now")
-    page.wait_for_selector(".lv-strip[data-state=ready]")
-    assert "shapes-2-1-moving.mp4" in page.locator(".lv-strip").inner_text()
-    assert page.input_value("#question textarea") == "Which colour & shape?"
-    assert page.locator("#methods input:checked").count() == 3
-    assert "left out: 'frames', 'shutdown'." in page.locator(".toast-body").first.inner_text()
+    expect(tab.strip()).to_contain_text("shapes-2-1-moving.mp4")
+    expect(page.locator("#question textarea")).to_have_value("Which colour & shape?")
+    expect(page.locator("#methods input:checked")).to_have_count(3)
+    expect(page.locator(".toast-body").first).to_contain_text("left out: 'frames', 'shutdown'.")
     page.locator("#advanced button").first.click()
-    assert page.get_by_label("number input for Draft length γ").input_value() == "5"
-    assert page.get_by_label("number input for Frames").input_value() == "8"
+    expect(page.get_by_label("number input for Draft length γ")).to_have_value("5")
+    expect(page.get_by_label("number input for Frames")).to_have_value("8")
 
 
 def test_a_file_dropped_anywhere_opens(standin, visit, race_file):
@@ -175,59 +170,62 @@ def test_a_file_dropped_anywhere_opens(standin, visit, race_file):
         race_file.read_text(),
     )
     tab.state("finished")
-    assert tab.tokens("lvspec") == 40
+    tab.until(lambda: tab.tokens("lvspec"), 40)
 
 
 def test_the_tour_takes_six_steps_and_is_remembered(standin, visit):
     tab = visit(standin)
     page = tab.page
     card = page.locator(".lv-tour-card")
-    assert card.is_hidden()
+    expect(card).to_be_hidden()
     page.locator(".lv-invite").click()
     card.wait_for()
     tab.state("finished")
     headlines = []
     for step in range(1, 7):
-        assert f"Step {step} of 6" in card.inner_text()
+        expect(card).to_contain_text(f"Step {step} of 6")
         headlines.append(card.locator("h2").inner_text())
-        assert page.evaluate("document.activeElement.id") == "lv-tour-title"
-        assert page.locator(".lv-tour-spot").count() == 1
-        page.wait_for_timeout(100)
+        expect(card.locator("#lv-tour-title")).to_be_focused()
+        expect(page.locator(".lv-tour-spot")).to_have_count(1)
         # with the keyboard alone: from the title over Skip and Back to Next
         card.get_by_role("button").last.focus()
         page.keyboard.press("Enter")
     assert len(set(headlines)) == 6
-    assert card.is_hidden()
-    assert page.locator(".lv-tour-spot").count() == 0
-    assert page.evaluate("document.activeElement.textContent") == "? Tour"
+    expect(card).to_be_hidden()
+    expect(page.locator(".lv-tour-spot")).to_have_count(0)
+    expect(page.locator(".lv-tour")).to_be_focused()
+    expect(page.locator(".lv-tour")).to_have_text("? Tour")
     tab.reload()
     page.wait_for_selector(".lv-lane")
-    assert page.locator(".lv-invite").is_hidden()
+    expect(page.locator(".lv-invite")).to_be_hidden()
     page.locator(".lv-tour").click()
     card.wait_for()
     page.keyboard.press("Escape")
-    assert card.is_hidden()
+    expect(card).to_be_hidden()
 
 
 def test_recorded_races_open_at_once_and_the_tab_remembers_them(standin, visit):
     tab = visit(standin)
     page = tab.page
     examples = page.locator(".lv-examples button")
-    assert examples.count() >= 2
+    tab.until(lambda: examples.count() >= 2, why="two recorded races are offered")
     for index in range(2):
         examples.nth(index).click()
         page.wait_for_function(f"document.querySelectorAll('.lv-history tbody tr').length === {index + 1}")
     rows = page.locator(".lv-history tbody tr")
-    assert rows.first.locator("button").get_attribute("aria-current") == "true"
+    expect(rows.first.locator("button")).to_have_attribute("aria-current", "true")
     second = page.locator(".lv-lane[data-lane=lvspec] .lv-text").inner_text()
     rows.nth(1).locator("button").click()
     page.wait_for_function("document.querySelector('.lv-history tbody tr:nth-child(2) button').ariaCurrent === 'true'")
-    assert page.locator(".lv-lane[data-lane=lvspec] .lv-text").inner_text() != second
-    assert page.locator(".lv-compare-lane").count() == 3
+    tab.until(lambda: page.locator(".lv-lane[data-lane=lvspec] .lv-text").inner_text() != second, why="the first race stands on the board")
+    expect(page.locator(".lv-compare-lane")).to_have_count(3)
     page.get_by_label("Order of the races").select_option("fastest")
-    speeds = [float(text.rstrip("×")) for text in rows.locator("td:nth-child(3)").all_inner_texts()]
-    assert speeds == sorted(speeds, reverse=True)
-    assert rows.count() == 2, "what is opened again is not a new race"
+
+    def sorted_by_speed() -> bool:
+        speeds = [float(text.rstrip("×")) for text in rows.locator("td:nth-child(3)").all_inner_texts()]
+        return len(speeds) == 2 and speeds == sorted(speeds, reverse=True)
+
+    tab.until(sorted_by_speed, why="the fastest race comes first, and what is opened again is not a new race")
 
 
 def test_several_videos_race_one_after_the_other(standin, visit, tmp_path):
@@ -238,8 +236,8 @@ def test_several_videos_race_one_after_the_other(standin, visit, tmp_path):
     files = sorted((ROOT / "assets" / "samples").glob("shapes-[12]*.mp4"))
     page.locator("#several ~ input[type=file], input[type=file][multiple]").first.set_input_files([files[0], broken, files[1]])
     page.wait_for_function("document.querySelectorAll('.lv-history tbody tr').length === 2", timeout=60_000)
-    names = page.locator(".lv-history tbody th").all_inner_texts()
-    assert sorted(names) == [path.name for path in files]
+    names = page.locator(".lv-history tbody th")
+    tab.until(lambda: sorted(names.all_inner_texts()), [path.name for path in files])
     expect(page.locator(".toast-body")).to_contain_text("1 of 3 videos could not be raced")
 
 
@@ -258,6 +256,7 @@ def test_the_tours_card_fits_a_narrow_window(standin, visit):
     tab = visit(standin, PHONE)
     tab.page.locator(".lv-tour").click()
     tab.page.locator(".lv-tour-card").wait_for()
+    tab.still()
     box = tab.page.locator(".lv-tour-card").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= PHONE["width"]

@@ -6,11 +6,10 @@ import json
 import re
 
 import pytest
-from conftest import DESKTOP, PHONE, Visit
+from conftest import DESKTOP, PHONE, Visit, complaints, until
 from fake_race import recorded
 from playwright.sync_api import expect
 from test_access import serious
-from test_extras import open_file
 
 from lvspec_core import view
 from lvspec_core.race_files import save_race
@@ -37,14 +36,15 @@ def race_file(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def opened(chromium, standin, race_file):
+def opened(browsers, standin, race_file):
     """One tab with the race, for all that leaves it as it was."""
-    tab = Visit(chromium, standin.url, DESKTOP, "light")
-    open_file(tab, race_file)
-    tab.page.wait_for_timeout(500)
+    tab = Visit(browsers, standin.url, DESKTOP, "light")
+    tab.open_file(race_file)
+    tab.page.wait_for_function("document.querySelectorAll('.lv-history tbody tr').length === 1")
+    tab.still()
     yield tab
-    errors = list(tab.errors)
-    tab.close()
+    errors = complaints(tab)
+    browsers.take_back(tab)
     assert errors == []
 
 
@@ -54,6 +54,7 @@ def tab(opened):
     opened.page.keyboard.press("Escape")
     opened.page.mouse.move(5, 5)
     opened.page.evaluate("document.activeElement.blur()")
+    expect(opened.page.locator(".lv-card")).to_be_hidden()
 
 
 def words(page, lane: str = "lvspec"):
@@ -65,9 +66,10 @@ def test_a_word_explains_itself_where_it_stands(tab):
     page = tab.page
     card = page.locator(".lv-card")
     chips = words(page)
+    tab.still()
     before = page.evaluate(PLACES)
     chips.nth(18).hover()
-    expect(card).to_be_visible()
+    expect(card.locator(".lv-card-where")).to_have_text("LVSpec · token 19 of 40")
     told = re.sub(r"\s", " ", card.inner_text())
     assert "The draft said The, the target preferred rather (50 %); both are filler" in told
     assert "and the target gave The 30 %, so it was kept." in told
@@ -77,6 +79,7 @@ def test_a_word_explains_itself_where_it_stands(tab):
     assert tops[0] == "The 70 %"
     assert tops[2:4] == ["rather 50 %", "The 30 %"]
     assert card.locator(".lv-top li.this").all_inner_texts()[0].startswith("The")
+    tab.still()
     assert page.evaluate(PLACES) == before, "nothing has moved"
     chips.nth(5).hover()
     expect(card.locator(".lv-why")).to_contain_text("of its own")
@@ -84,12 +87,15 @@ def test_a_word_explains_itself_where_it_stands(tab):
     expect(card).to_be_hidden()
     chips.nth(0).click()
     expect(card).to_have_class(re.compile("pinned"))
+    tab.still()
     assert page.evaluate(PLACES) == before
-    assert card.locator(".lv-top li.this").count() == 2, "a text's first word is known without its space"
+    # a text's first word is known without its space
+    expect(card.locator(".lv-top li.this")).to_have_count(2)
     page.mouse.move(5, 5)
     expect(card).to_be_visible()
     page.keyboard.press("Escape")
     expect(card).to_be_hidden()
+    tab.still()
     assert page.evaluate(PLACES) == before
 
 
@@ -97,20 +103,21 @@ def test_a_pinned_word_shows_where_the_target_looked_and_what_the_drafts_see(tab
     page = tab.page
     words(page).nth(6).click()
     rows = page.locator(".lv-film-row")
+    expect(rows).to_have_count(3)
     says = [re.sub(r"\s", " ", text) for text in rows.locator("p").all_inner_texts()]
     assert says == [
         "Where the target looked for circles: 8.0 % of its attention above this text’s average on the warmest tile.",
         "What LVSpec’s draft sees: 8 of 16 tiles.",
         "What SpecVLM’s draft sees: 8 of 16 tiles.",
     ]
-    assert rows.locator("img").count() == 6
-    assert rows.nth(0).evaluate(PAINTED) == [[6], [6]], "token 6 was looked for in tile 6, in both frames of the slice"
-    assert rows.nth(1).evaluate(PAINTED) == [list(range(1, 16, 2))] * 2, "every second tile is kept clear"
+    expect(rows.locator("img")).to_have_count(6)
+    tab.until(lambda: rows.nth(0).evaluate(PAINTED), [[6], [6]], "token 6 was looked for in tile 6, in both frames of the slice")
+    tab.until(lambda: rows.nth(1).evaluate(PAINTED), [list(range(1, 16, 2))] * 2, "every second tile is kept clear")
     page.get_by_label("Next word").click()
-    assert rows.nth(0).evaluate(PAINTED) == [[7], [7]]
+    tab.until(lambda: rows.nth(0).evaluate(PAINTED), [[7], [7]])
     words(page, "naive_sd").nth(2).click()
     expect(page.locator(".lv-evidence")).to_contain_text("naive SD’s draft sees all 16 tiles.")
-    page.wait_for_timeout(300)
+    tab.still()
     assert serious(page, ".lv-card") == {}
     tab.shot("inspector-pinned", full=False)
     page.get_by_label("Close").click()
@@ -122,38 +129,40 @@ def test_the_arrow_keys_walk_from_word_to_word(tab):
     focused = "document.activeElement.dataset.index"
     words(page)
     stop = page.locator(f"{LANE} .lv-text [tabindex='0']")
-    assert stop.count() == 1, "the Tab key stops at one word of a text"
+    # the Tab key stops at one word of a text
+    expect(stop).to_have_count(1)
     stop.focus()
     card = page.locator(".lv-card")
     expect(card).to_be_visible()
     for key, place in (("End", 39), ("ArrowRight", 39), ("Home", 0), ("ArrowRight", 1), ("ArrowLeft", 0)):
         page.keyboard.press(key)
-        assert page.evaluate(focused) == str(place), key
+        tab.until(lambda: page.evaluate(focused), str(place), f"{key} goes to word {place}")
         expect(card.locator(".lv-card-where")).to_have_text(f"LVSpec · token {place + 1} of 40")
     page.keyboard.press("Enter")
     expect(card).to_have_class(re.compile("pinned"))
     page.keyboard.press("ArrowRight")
-    assert page.evaluate(focused) == "1"
+    tab.until(lambda: page.evaluate(focused), "1")
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.closest('.lv-card') !== null"), "Enter goes on into the card"
+    tab.until(lambda: page.evaluate("document.activeElement.closest('.lv-card') !== null"), why="Enter goes on into the card")
     page.keyboard.press("ArrowRight")
     expect(card.locator(".lv-card-where")).to_have_text("LVSpec · token 3 of 40")
     page.keyboard.press("Escape")
     expect(card).to_be_hidden()
-    assert page.evaluate(focused) == "2", "and back to the word"
+    tab.until(lambda: page.evaluate(focused), "2", "and back to the word")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_on_a_phone_the_card_is_a_sheet_below_the_word(standin, visit, race_file, theme):
     tab = visit(standin, PHONE, theme)
     page = tab.page
-    open_file(tab, race_file)
+    tab.open_file(race_file)
     chip = words(page).nth(30)
+    tab.still()
     before = page.evaluate("scrollY")
     chip.tap()
     card = page.locator(".lv-card.pinned")
     expect(card).to_be_visible()
-    page.wait_for_timeout(300)
+    tab.still()
     sheet, word = card.bounding_box(), chip.bounding_box()
     assert (sheet["x"], sheet["width"], round(sheet["y"] + sheet["height"])) == (0, 360, 740)
     assert word["y"] + word["height"] < sheet["y"], "the word is not hidden by its sheet"
@@ -163,7 +172,7 @@ def test_on_a_phone_the_card_is_a_sheet_below_the_word(standin, visit, race_file
     tab.shot(f"inspector-phone-{theme}", full=False)
     page.get_by_label("Close").tap()
     expect(card).to_be_hidden()
-    assert page.evaluate("scrollY") == before
+    tab.until(lambda: page.evaluate("scrollY"), before, "the page is back where it was")
 
 
 def test_a_lane_unfolds_into_its_rounds(tab):
@@ -172,15 +181,17 @@ def test_a_lane_unfolds_into_its_rounds(tab):
     fold = lane.locator(".lv-fold")
     fold.click()
     rounds = lane.locator(".lv-round")
-    assert rounds.count() == 7
-    assert "5 of 5 kept" in rounds.first.inner_text()
-    assert rounds.last.locator(".lv-lost").count() == 2, "what was not kept is struck out"
+    expect(rounds).to_have_count(7)
+    expect(rounds.first).to_contain_text("5 of 5 kept")
+    # what was not kept is struck out
+    expect(rounds.last.locator(".lv-lost")).to_have_count(2)
     rounds.first.locator(".tk").nth(1).click()
     expect(page.locator(".lv-card-where")).to_have_text("LVSpec · token 2 of 40")
     page.keyboard.press("Escape")
     page.locator(".lv-lane[data-lane=ar] .lv-fold").click()
     long = page.locator(".lv-lane[data-lane=ar] .lv-round")
-    assert long.count() == 16, "no more is drawn than is read"
+    # no more is drawn than is read
+    expect(long).to_have_count(16)
     page.locator(".lv-lane[data-lane=ar] .lv-rounds-list").evaluate("(list) => { list.scrollTop = list.scrollHeight; }")
     expect(long).to_have_count(32)
     fold.click()
@@ -195,12 +206,12 @@ def test_a_lecture_goes_round_by_round(tab):
     where, say = step.locator(".lv-step-where"), step.locator(".lv-step-say")
     expect(where).to_have_text("Round 1 of 7")
     expect(say).to_have_text("The draft guessed 5 words; in one pass the target kept all 5 (2 loosely) and added red of its own.")
-    assert tab.tokens("lvspec") == 6
+    tab.until(lambda: tab.tokens("lvspec"), 6)
     page.keyboard.press("ArrowRight")
     expect(where).to_have_text("Round 2 of 7")
-    assert tab.tokens("lvspec") == 12
-    assert page.locator(f"{LANE} .tk.stepped").count() == 6
-    assert tab.tokens("ar") == 3, "the others stand where their own clocks are"
+    tab.until(lambda: tab.tokens("lvspec"), 12)
+    expect(page.locator(f"{LANE} .tk.stepped")).to_have_count(6)
+    tab.until(lambda: tab.tokens("ar"), 3, "the others stand where their own clocks are")
     for _ in range(9):
         page.keyboard.press("ArrowRight")
     expect(where).to_have_text("Round 7 of 7")
@@ -209,12 +220,12 @@ def test_a_lecture_goes_round_by_round(tab):
     expect(where).to_have_text("Round 6 of 7")
     step.get_by_role("button", name="AR", exact=True).click()
     expect(where).to_have_text("Round 9 of 40")
-    page.wait_for_timeout(300)
+    tab.still()
     assert serious(page, ".lv-step") == {}
     tab.shot("step", full=False)
     step.get_by_role("button", name="Done").click()
     expect(step).to_be_hidden()
-    assert tab.tokens("lvspec") == 40
+    tab.until(lambda: tab.tokens("lvspec"), 40)
 
 
 def test_an_exported_race_has_it_all_offline(chromium, race_file, tmp_path):
@@ -228,11 +239,11 @@ def test_an_exported_race_has_it_all_offline(chromium, race_file, tmp_path):
     page.goto(path.as_uri())
     page.wait_for_selector(".lv-board[data-state=finished]")
     page.locator(WORDS).nth(6).click()
-    assert page.locator(".lv-film-row").first.evaluate(PAINTED) == [[6], [6]]
-    assert page.locator(".lv-film-row img").evaluate_all("(all) => all.every((each) => each.naturalWidth > 0)")
+    until(page, lambda: page.locator(".lv-film-row").first.evaluate(PAINTED), [[6], [6]])
+    until(page, lambda: page.locator(".lv-film-row img").evaluate_all("(all) => all.every((each) => each.naturalWidth > 0)"))
     page.keyboard.press("Escape")
     page.locator(f"{LANE} .lv-fold").click()
-    assert page.locator(f"{LANE} .lv-round").count() == 7
+    expect(page.locator(f"{LANE} .lv-round")).to_have_count(7)
     page.get_by_role("button", name="Step", exact=True).click()
     page.keyboard.press("ArrowRight")
     expect(page.locator(".lv-step-where")).to_have_text("Round 2 of 7")
@@ -243,7 +254,7 @@ def test_an_exported_race_has_it_all_offline(chromium, race_file, tmp_path):
 def test_a_race_without_details_says_what_it_lacks(standin, visit, tmp_path):
     tab = visit(standin)
     page = tab.page
-    open_file(tab, save_race(recorded(), tmp_path / "old.jsonl"))
+    tab.open_file(save_race(recorded(), tmp_path / "old.jsonl"))
     words(page).nth(18).click()
     card = page.locator(".lv-card")
     expect(card).to_contain_text("recorded without the models’ probabilities")

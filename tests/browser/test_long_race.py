@@ -6,7 +6,7 @@ import json
 
 import pytest
 from fake_race import recorded
-from test_extras import RACES, open_file
+from test_extras import RACES
 
 from lvspec_core.race_files import save_race
 from lvspec_core.settings import RaceSettings
@@ -55,9 +55,9 @@ def long_race(tmp_path_factory):
 
 
 def test_every_interaction_takes_at_most_50_ms(standin, visit, long_race):
-    tab = visit(standin)
+    tab = visit(standin, fresh=True)
     page = tab.page
-    open_file(tab, long_race)
+    tab.open_file(long_race)
     page.locator(".lv-whatif").scroll_into_view_if_needed()
     page.wait_for_selector(".lv-whatif .lv-chart.drawn")
     page.wait_for_function("document.querySelectorAll('.lv-history tbody tr').length === 1")
@@ -75,7 +75,7 @@ def test_every_interaction_takes_at_most_50_ms(standin, visit, long_race):
 
 
 def test_twenty_races_in_one_tab_do_not_make_it_grow(standin, visit, long_race):
-    tab = visit(standin)
+    tab = visit(standin, fresh=True)
     page = tab.page
     session = page.context.new_cdp_session(page)
 
@@ -87,7 +87,7 @@ def test_twenty_races_in_one_tab_do_not_make_it_grow(standin, visit, long_race):
     examples = json.loads((RACES / "races.json").read_text(encoding="utf-8"))
     session.send("Performance.enable")
     page.evaluate("for (const node of document.querySelectorAll('.lv-examples button')) node.click()")
-    open_file(tab, long_race)
+    tab.open_file(long_race)
     counts = []
     for race in range(20):
         if race in (4, 19):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fake_race import recorded
+from playwright.sync_api import expect
 
 from lvspec_core.records import to_dict
 from lvspec_core.settings import RaceSettings
@@ -15,56 +16,58 @@ pytestmark = pytest.mark.timeout(300)
 PHONE = {"width": 360, "height": 740}
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+DARK = "document.body.classList.contains('dark')"
 OVERFLOW = """() => [...document.querySelectorAll('.lv-head *, .lv-table td, .lv-table th')]
   .filter((node) => node.clientWidth && node.scrollWidth > node.clientWidth + 1).map((node) => node.textContent)"""
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_keeps_its_contrast_in_both_themes(server, visit, theme):
-    tab = visit(server, theme=theme)
+def test_text_keeps_its_contrast_in_both_themes(standin, visit, theme):
+    tab = visit(standin, theme=theme)
     tab.sample(5)
     tab.race()
     tab.state("finished")
-    assert tab.page.evaluate("document.body.classList.contains('dark')") is (theme == "dark")
+    tab.until(lambda: tab.page.evaluate(DARK), theme == "dark")
     tab.page.mouse.move(2, 2)
-    tab.page.wait_for_timeout(600)
+    tab.still()
     tab.shot(f"look-desktop-{theme}")
     contrast = tab.page.evaluate(CONTRAST)
     assert any("k-anchor" in key for key in contrast)
     assert {key: round(value, 2) for key, value in contrast.items() if value < 4.5} == {}
 
 
-def test_the_theme_switch_is_remembered(server, visit):
-    tab = visit(server)
+def test_the_theme_switch_is_remembered(standin, visit):
+    tab = visit(standin)
     page = tab.page
     page.click(".lv-theme")
-    assert page.evaluate("document.body.classList.contains('dark')")
+    tab.until(lambda: page.evaluate(DARK))
     tab.reload()
     page.wait_for_selector(".lv-lane")
+    # Gradio sets the system's theme once more while it starts
     page.wait_for_timeout(500)
-    assert page.evaluate("document.body.classList.contains('dark')")
-    assert page.inner_text(".lv-theme") == "Light"
+    tab.until(lambda: page.evaluate(DARK))
+    expect(page.locator(".lv-theme")).to_have_text("Light")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_phone_shows_a_strip_of_figures_and_one_text(server, visit, theme):
-    tab = visit(server, PHONE, theme)
+def test_a_phone_shows_a_strip_of_figures_and_one_text(standin, visit, theme):
+    tab = visit(standin, PHONE, theme)
     page = tab.page
     tab.sample(0)
     tab.race()
     tab.state("running", "finished")
     tab.shot(f"look-phone-{theme}-racing", full=False)
     tab.state("finished")
-    page.wait_for_timeout(600)
+    tab.still()
     assert page.evaluate("document.documentElement.scrollWidth") == 360
-    assert page.locator(".lv-head:visible").count() == 4
-    assert page.locator(".lv-body:visible").count() == 1
+    expect(page.locator(".lv-head:visible")).to_have_count(4)
+    expect(page.locator(".lv-body:visible")).to_have_count(1)
     heads = page.evaluate("[...document.querySelectorAll('.lv-head')].map((head) => head.getBoundingClientRect().top)")
     assert len(set(heads)) == 1
     assert page.evaluate(OVERFLOW) == []
     page.locator(".lv-lane[data-lane=ar] .lv-pick").click()
-    assert page.locator(".lv-lane[data-lane=ar] .lv-body").is_visible()
-    assert page.locator(".lv-body:visible").count() == 1
+    expect(page.locator(".lv-lane[data-lane=ar] .lv-body")).to_be_visible()
+    expect(page.locator(".lv-body:visible")).to_have_count(1)
     tab.shot(f"look-phone-{theme}")
 
 
@@ -74,8 +77,7 @@ def test_stop_stays_in_reach_on_a_phone(standin, visit):
     tab.ask("endless")
     tab.race()
     tab.state("running")
-    box = tab.page.locator("#stop").bounding_box()
-    assert 600 < box["y"] < 740 - 20
+    tab.until(lambda: 600 < tab.page.locator("#stop").bounding_box()["y"] < 740 - 20, why="Stop is at the bottom of the screen")
     tab.page.click("#stop")
     tab.state("stopped")
 
@@ -95,12 +97,10 @@ def test_markup_in_a_race_file_stays_text(standin, visit, tmp_path):
     path = tmp_path / "evil.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
     tab = visit(standin)
-    tab.page.locator("input[type=file][accept='.jsonl']").set_input_files(path)
-    tab.state("finished")
-    assert evil in tab.page.inner_text(".lv-lane[data-lane=ar] .lv-text")
+    tab.open_file(path)
+    expect(tab.page.locator(".lv-lane[data-lane=ar] .lv-text")).to_contain_text(evil)
     tab.page.locator(".lv-lane[data-lane=ar] .lv-text .tk").first.hover()
-    tab.page.wait_for_timeout(300)
-    assert evil in tab.page.inner_text(".lv-card")
+    expect(tab.page.locator(".lv-card")).to_contain_text(evil)
     tab.page.locator(".lv-lane[data-lane=lvspec] .lv-text .tk").first.click()
     tab.page.locator(".lv-lane[data-lane=lvspec] .lv-fold").click()
     tab.page.get_by_role("button", name="Step", exact=True).click()
@@ -116,5 +116,5 @@ def test_a_file_that_is_no_race_gets_a_sentence(standin, visit, tmp_path):
     tab.page.locator("input[type=file][accept='.jsonl']").set_input_files(path)
     notice = tab.page.locator(".toast-body")
     notice.wait_for()
-    assert "Line 1" in notice.inner_text()
+    expect(notice).to_contain_text("Line 1")
     assert notice.locator("img").count() == 0

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -23,14 +24,14 @@ READ_LANE = (HERE / "read_lane.js").read_text(encoding="utf-8")
 def test_the_server_is_up_and_the_page_usable_soon(server, bare, visit):
     assert server.seconds < 20
     # the best of three visits: what the page needs, whatever else the machine is doing
-    tabs = [(visit(server), visit(bare)) for _ in range(3)]
+    tabs = [(visit(server, fresh=True), visit(bare, fresh=True)) for _ in range(3)]
     tab = min((tab for tab, _ in tabs), key=lambda one: one.seconds)
     # a slow machine needs long for Gradio alone; the page's own share is then measured by that
     assert tab.seconds < max(3, 2.5 * min(plain.seconds for _, plain in tabs))
-    assert tab.page.locator(".lv-samples button").count() >= 8
-    assert tab.page.input_value("#question textarea") == "Describe the video in detail."
-    assert tab.page.locator("#methods input:checked").count() == 4
-    assert "shapes only" in tab.page.inner_text("#pair-notice")
+    tab.until(lambda: tab.page.locator(".lv-samples button").count() >= 8, why="eight sample clips are offered")
+    expect(tab.page.locator("#question textarea")).to_have_value("Describe the video in detail.")
+    expect(tab.page.locator("#methods input:checked")).to_have_count(4)
+    expect(tab.page.locator("#pair-notice")).to_contain_text("shapes only")
     tab.shot("page-empty")
 
 
@@ -38,15 +39,16 @@ def test_an_uploaded_clip_races_in_four_lanes(server, visit):
     tab = visit(server)
     page = tab.page
     tab.upload(CLIP)
-    assert page.locator(".lv-frames img").count() == 8
-    assert re.match(r"\d+\.\d s", page.locator(".lv-frames li span").first.inner_text())
+    expect(page.locator(".lv-frames img")).to_have_count(8)
+    expect(page.locator(".lv-frames li span").first).to_have_text(re.compile(r"\d+\.\d s"))
     page.wait_for_function("window.Plotly")
     page.evaluate(WATCH)
     tab.race()
     tab.state("running", timeout=90)
     tab.shot("race-running", full=False)
     tab.state("finished")
-    page.wait_for_timeout(500)
+    page.wait_for_selector(".lv-chart.drawn")
+    tab.still()
     tab.shot("race-finished")
     seen = page.evaluate("summary()")
     assert seen["points"] >= 3, "the chart moves while the lanes write"
@@ -68,8 +70,8 @@ def test_an_uploaded_clip_races_in_four_lanes(server, visit):
     assert lanes["lvspec"]["anchors"] > 0
     if lanes["lvspec"]["badge"] != "identical to AR":
         place = int(re.fullmatch(r"leaves AR at token (\d+)", lanes["lvspec"]["badge"])[1])
-        assert page.get_attribute(".lv-lane[data-lane=lvspec] .leaves", "data-index") == str(place - 1)
-    assert page.locator(".lv-table-section tbody tr").count() == 15
+        expect(page.locator(".lv-lane[data-lane=lvspec] .leaves")).to_have_attribute("data-index", str(place - 1))
+    expect(page.locator(".lv-table-section tbody tr")).to_have_count(15)
 
 
 def test_first_token_within_two_seconds(server, visit):
@@ -84,8 +86,8 @@ def test_first_token_within_two_seconds(server, visit):
     assert tab.page.evaluate("summary().firstToken") < 2000
 
 
-def test_the_race_file_downloads_and_opens_again(server, visit, tmp_path):
-    tab = visit(server)
+def test_the_race_file_downloads_and_opens_again(standin, visit, tmp_path):
+    tab = visit(standin)
     page = tab.page
     tab.sample(1)
     tab.race()
@@ -101,9 +103,8 @@ def test_the_race_file_downloads_and_opens_again(server, visit, tmp_path):
     assert records[-1]["type"] == "end"
     tab.reload()
     page.wait_for_selector(".lv-lane")
-    page.locator("#open-race + input[type=file], input[type=file][accept='.jsonl']").first.set_input_files(path)
-    tab.state("finished")
-    assert {name: lane_of(page, name) for name in METHODS} == before
+    tab.open_file(path)
+    tab.until(lambda: {name: lane_of(page, name) for name in METHODS}, before)
 
 
 def test_stop_keeps_what_was_written_and_the_next_race_works(server, visit):
@@ -118,14 +119,14 @@ def test_stop_keeps_what_was_written_and_the_next_race_works(server, visit):
     tab.state("stopped")
     kept = tab.tokens("ar")
     assert kept > 3
-    assert "kept" in tab.headline()
+    expect(tab.headline).to_contain_text("kept")
     page.wait_for_timeout(500)
     assert tab.tokens("ar") == kept
-    assert page.locator("#race").is_visible()
+    expect(page.locator("#race")).to_be_visible()
     tab.shot("race-stopped")
     tab.race()
     tab.state("finished")
-    assert tab.tokens("ar") > kept
+    tab.until(lambda: tab.tokens("ar") > kept, why="the next race writes more")
 
 
 def test_a_broken_file_gets_a_sentence_and_the_next_race_works(server, visit, tmp_path):
@@ -133,28 +134,26 @@ def test_a_broken_file_gets_a_sentence_and_the_next_race_works(server, visit, tm
     broken = tmp_path / 'grün & "schön".mp4'
     broken.write_bytes(b"this is not a video" * 100)
     tab.upload(broken, "failed")
-    sentence = tab.strip("failed").inner_text()
-    assert "is not a video" in sentence
-    assert "&" in sentence
+    expect(tab.strip("failed")).to_have_text(re.compile("&.*is not a video"))
     tab.race()
     tab.state("failed")
-    assert "is not a video" in tab.headline()
+    expect(tab.headline).to_contain_text("is not a video")
     tab.shot("race-broken-file")
     tab.sample(0)
     tab.race()
     tab.state("finished")
-    assert tab.tokens("lvspec") > 20
+    tab.until(lambda: tab.tokens("lvspec") > 20, why="LVSpec has written its text")
 
 
-def test_no_video_gets_a_sentence(server, visit):
-    tab = visit(server)
+def test_no_video_gets_a_sentence(standin, visit):
+    tab = visit(standin)
     tab.race()
     tab.state("failed")
-    assert tab.headline().startswith("Choose a video first")
+    expect(tab.headline).to_have_text(re.compile("^Choose a video first"))
 
 
-def test_slow_motion_goes_back_and_shows_the_guesses(server, visit):
-    tab = visit(server)
+def test_slow_motion_goes_back_and_shows_the_guesses(standin, visit):
+    tab = visit(standin)
     page = tab.page
     tab.sample(3)
     tab.race()
@@ -162,26 +161,25 @@ def test_slow_motion_goes_back_and_shows_the_guesses(server, visit):
     whole = tab.tokens("ar")
     page.click(".lv-play")
     page.wait_for_selector(".lv-ghosts i", state="attached")
-    assert 0 <= tab.tokens("ar") < whole
+    tab.until(lambda: tab.tokens("ar") < whole, why="the replay begins with fewer words")
     tab.shot("race-slow-motion", full=False)
     page.click(".lv-play")
     page.locator(".lv-slider").fill("1000")
     page.wait_for_function(f"document.querySelectorAll('.lv-lane[data-lane=ar] .lv-text .tk').length === {whole}")
 
 
-def test_a_word_tells_how_it_got_in(server, visit):
-    tab = visit(server)
+def test_a_word_tells_how_it_got_in(standin, visit):
+    tab = visit(standin)
     page = tab.page
     tab.sample(4)
     tab.race()
     tab.state("finished")
     page.locator(".lv-lane[data-lane=lvspec] .lv-text .tk").nth(5).hover()
     tip = page.locator(".lv-card")
-    tip.wait_for(state="visible")
-    assert "token 6 of" in tip.inner_text()
-    assert "Round" in tip.inner_text()
+    expect(tip).to_contain_text("token 6 of")
+    expect(tip).to_contain_text("Round")
     page.mouse.move(2, 2)
-    tip.wait_for(state="hidden")
+    expect(tip).to_be_hidden()
 
 
 def lane_of(page, name: str) -> dict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import av
@@ -28,10 +29,24 @@ def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):
     race_without_end(first)
     second.race()
     second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('1 race before yours')")
+    # an empty board is filled with a recorded race, which plays; others may be opened
+    detail = second.page.locator(".lv-detail")
+    expect(detail).to_contain_text("Meanwhile a recorded race")
+    expect(second.page.locator(".lv-play")).to_have_text("Pause")
+    before = detail.inner_text()
     second.shot("race-waiting")
+    second.page.locator(".lv-examples button").nth(1).click()
+    expect(detail).not_to_have_text(before)
+    expect(detail).to_contain_text("Meanwhile a recorded race")
+    assert second.state("waiting") == "waiting"
+    assert second.page.is_visible("#stop")
+    assert second.tokens("ar") > 0
     first.page.click("#stop")
     first.state("stopped")
     second.state("finished")
+    expect(second.page.locator(".lv-lane[data-lane=ar] .lv-text")).to_contain_text("The clip shows two small red circles")
+    assert "recorded" not in detail.inner_text()
+    assert second.page.locator(".toast-body:visible").count() == 0
 
 
 def test_a_place_in_the_queue_can_be_given_up(standin, visit):
@@ -45,6 +60,7 @@ def test_a_place_in_the_queue_can_be_given_up(standin, visit):
     second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('before yours')")
     second.page.click("#stop")
     second.state("stopped")
+    assert "before anything was written" in second.headline()
     first.page.click("#stop")
     first.state("stopped")
 
@@ -56,13 +72,14 @@ def test_a_recorded_race_does_not_cut_into_a_running_one(standin, visit):
     race_without_end(tab)
     tab.page.locator(".lv-examples button").first.dispatch_event("click")
     expect(tab.page.locator(".toast-body").first).to_contain_text("press Stop or wait for its end")
+    name = tab.page.locator(".lv-detail").text_content().split(" · ")[0]
+    chosen = tab.page.locator(".lv-strip b").inner_text()
     tab.page.locator(".lv-samples button").nth(1).dispatch_event("click")
-    tab.strip()
-    name = tab.page.evaluate("document.querySelector('.lv-detail').textContent.split(' · ')[0]")
-    assert tab.page.get_attribute(".lv-board", "data-state") == "running"
+    expect(tab.page.locator(".lv-strip b")).not_to_have_text(chosen)
+    expect(tab.page.locator(".lv-board")).to_have_attribute("data-state", "running")
     tab.page.click("#stop")
     tab.state("stopped")
-    assert tab.page.evaluate("document.querySelector('.lv-detail').textContent").startswith(name)
+    expect(tab.page.locator(".lv-detail")).to_have_text(re.compile("^" + re.escape(name)))
     tab.page.locator(".lv-examples button").first.click()
     tab.state("finished")
 
@@ -107,7 +124,7 @@ def test_a_crash_costs_one_race(standin, visit):
     tab.ask("kill")
     tab.race()
     tab.state("failed")
-    assert len(tab.headline()) > 20
+    tab.until(lambda: len(tab.headline.inner_text()) > 20, why="a sentence says what happened")
     assert "Traceback" not in tab.page.inner_text("body")
     tab.shot("race-crashed")
     tab.ask("plain")
@@ -131,7 +148,7 @@ def test_a_question_out_of_bounds_gets_a_sentence(standin, visit, question, sent
     tab.ask(question)
     tab.race()
     tab.state("failed")
-    assert sentence in tab.headline()
+    expect(tab.headline).to_contain_text(sentence)
 
 
 def test_what_stands_on_the_board_survives_a_failed_start(standin, visit):
@@ -143,6 +160,7 @@ def test_what_stands_on_the_board_survives_a_failed_start(standin, visit):
     tab.ask("")
     tab.race()
     tab.state("failed")
+    tab.still()
     assert tab.tokens("ar") == written
 
 
@@ -152,9 +170,9 @@ def test_without_ar_there_is_no_speedup(standin, visit):
     tab.page.locator("#methods input").first.uncheck()
     tab.race()
     tab.state("finished")
-    assert tab.page.locator(".lv-lane").count() == 3
-    assert tab.page.inner_text(".lv-lane[data-lane=lvspec] .lv-big") == "–"
-    assert tab.page.locator(".lv-badge:visible").count() == 0
+    expect(tab.page.locator(".lv-lane")).to_have_count(3)
+    expect(tab.page.locator(".lv-lane[data-lane=lvspec] .lv-big")).to_have_text("–")
+    expect(tab.page.locator(".lv-badge:visible")).to_have_count(0)
 
 
 def test_frames_follow_the_slider(standin, visit):
@@ -179,7 +197,7 @@ def test_a_file_that_the_browser_cannot_play_still_shows_its_frames(standin, vis
     tab = visit(standin)
     tab.upload(path)
     tab.page.wait_for_function("document.querySelector('.lv-strip').innerText.includes('this browser cannot play the file')")
-    assert tab.page.locator(".lv-frames img").count() == 8
-    assert tab.page.locator(".toast-body:visible").count() == 0
+    expect(tab.page.locator(".lv-frames img")).to_have_count(8)
+    expect(tab.page.locator(".toast-body:visible")).to_have_count(0)
     tab.race()
     tab.state("finished")

@@ -1,7 +1,7 @@
 // The board: takes what is new of a race from the component's value and draws it in place.
 
 const board = element.querySelector(".lv-board");
-const page = { race: newRace(null), state: "empty", message: "", place: 0, t: null, open: "lvspec", order: "", records: [], compare: null, charted: "" };
+const page = { race: newRace(null), state: "empty", message: "", t: null, open: "lvspec", order: "", records: [], compare: null, charted: "", queue: null, watching: false, offered: "" };
 const lanes = new Map();
 
 const headline = h("p", { class: "lv-headline" });
@@ -9,6 +9,7 @@ const headline = h("p", { class: "lv-headline" });
 const announcement = h("p", { class: "lv-unseen", role: "status" });
 const detail = h("p", { class: "lv-detail" });
 const bar = h("div", { class: "lv-bar", role: "progressbar", "aria-label": "Prefill", "aria-valuemin": 0, "aria-valuemax": 100 }, h("span"));
+const meanwhile = h("button", { class: "lv-link lv-meanwhile", type: "button", hidden: true, onclick: () => window.lvspecExample?.() }, "Watch a recorded race meanwhile");
 const replay = buildReplay((t) => { page.t = t; schedule(); });
 const lanesNode = h("div", { class: "lv-lanes" });
 const chartNode = h("div", { class: "lv-chart", role: "img", "aria-label": "Speedup against AR over own decoding time" });
@@ -36,7 +37,7 @@ const compare = buildCompare();
 const whatIf = buildWhatIf(props.plotly);
 const share = buildShare(props.share || null, () => ({ start: page.race.start, name: page.race.start.video.name, value: feedOf(page) }));
 const history = buildHistory(reopen);
-board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, bar, announcement), replay.root), steps.root, lanesNode, charts, compare.root, whatIf.root, tableSection, share.root, history.root);
+board.replaceChildren(h("div", { class: "lv-status" }, h("div", { class: "lv-say" }, headline, detail, meanwhile, bar, announcement), replay.root), steps.root, lanesNode, charts, compare.root, whatIf.root, tableSection, share.root, history.root);
 buildTips(board);
 const inspector = buildInspector(board, (name) => ({ race: page.race, lane: page.race.lanes.get(name) }));
 
@@ -63,6 +64,7 @@ function arrange() {
 }
 
 function phase() {
+  if (page.queue) return "waiting";
   if (page.state !== "running") return page.state;
   return [...page.race.lanes.values()].some((lane) => lane.rounds.length) ? "running" : "prefill";
 }
@@ -75,7 +77,7 @@ function say(now, figures) {
   const prefill = prefillText();
   const lines = {
     empty: ["Pick a clip or drop a video, then press Race.", "The same video and question go to all lanes; each writes the answer its own way, on a clock of its own."],
-    waiting: page.place > 0 ? [`Waiting: ${words(page.place, "race")} before yours.`, "Races run one at a time, so that no lane takes another’s time. Yours starts by itself."] : ["Starting …", page.message || "Reading the video and waking the models."],
+    waiting: page.queue ? queueLines() : ["Starting …", page.message || "Reading the video and waking the models."],
     prefill: ["Prefill: the models read the video and the question.", prefill || "Reading the video …"],
     running: [best ? `${title} ${best[1].decode >= 1.02 ? "leads with" : "is at"} ${digits(best[1].decode, "×")}` : "Racing", prefill],
     stopped: page.stopped ? ["Stopped. What was written so far is kept.", prefill] : ["Stopped before anything was written.", "Race starts it again."],
@@ -89,6 +91,12 @@ function say(now, figures) {
   const parts = page.race.prefill.map((part) => `${part.part}: ${secondsText(part.seconds)}`).join("\n");
   if (parts) setAttribute(detail, "data-tip", parts);
   else detail.removeAttribute("data-tip");
+}
+
+function queueLines() {
+  const meantime = `Meanwhile a recorded race, of ${page.race.start?.video.name}. Yours takes its place when its turn comes.`;
+  const plain = "Races run one at a time, so that no lane takes another’s time. Yours starts by itself.";
+  return [`Waiting: ${words(page.queue.place, "race")} before yours.`, page.watching ? meantime : plain];
 }
 
 // The prefill by model; its parts are the detail's tip.
@@ -116,7 +124,7 @@ function finishLines(best, title, figures, prefill) {
 function drawBar(now) {
   const part = last(page.race.prefill, null);
   const share = part ? Math.round((part.done / part.total) * 100) : 0;
-  show(bar, now === "prefill" || now === "waiting");
+  show(bar, (now === "prefill" || now === "waiting") && !page.watching);
   toggle(bar, "unknown", !part);
   bar.firstChild.style.width = part ? `${share}%` : "";
   if (part) setAttribute(bar, "aria-valuenow", String(share));
@@ -199,8 +207,9 @@ function draw() {
   setAttribute(board, "data-state", now);
   toggle(board, "stale", Boolean(page.stale));
   document.documentElement.dataset.race = ["waiting", "prefill", "running"].includes(now) ? "on" : "off";
-  const over = ["finished", "stopped"].includes(now) || (now === "failed" && raceSeconds(race) > 0);
-  if (page.t === null) say(now, figures);
+  const over = page.watching || ["finished", "stopped"].includes(now) || (now === "failed" && raceSeconds(race) > 0);
+  if (page.t === null || page.queue || board.dataset.said !== now) say(now, figures);
+  show(meanwhile, Boolean(page.queue && !page.watching && window.lvspecExample));
   drawBar(now);
   replay.offer(over ? raceSeconds(race) : 0);
   show(tableSection, over && raceSeconds(race) > 0);
@@ -220,10 +229,10 @@ function feedOf({ race, state, message, compare: compared, records }) {
   return { race: race.id, at: 0, state, message, place: 0, records, compare: compared };
 }
 
-// A race of this tab once more; not while another one runs.
+// A race of this tab once more; not while another one takes the board.
 function reopen(entry) {
-  if (document.documentElement.dataset.race === "on") return false;
-  receiveFeed({ race: entry.id, at: 0, message: "", place: 0, ...JSON.parse(entry.text) });
+  if (document.documentElement.dataset.race === "on" && !page.queue) return false;
+  receiveFeed({ race: entry.id, at: 0, message: "", place: 0, recorded: true, ...JSON.parse(entry.text) });
   return true;
 }
 
@@ -232,7 +241,27 @@ function receive(value) {
   receiveFeed(JSON.parse(value[0]));
 }
 
+// While a visitor waits in the queue a recorded race may stand on the board. True where there is nothing else to do with the feed.
+function queued(feed) {
+  if (feed.recorded && !page.queue && ["waiting", "running"].includes(page.state)) return true;
+  const inQueue = feed.state === "waiting" && feed.place > 0;
+  if (inQueue) page.queue = { race: feed.race, place: feed.place };
+  else if (!feed.recorded) page.queue = null;
+  if (inQueue && page.watching) {
+    schedule();
+    return true;
+  }
+  page.watching = Boolean(page.queue && feed.recorded);
+  // an empty board is filled at once, and once
+  if (inQueue && page.offered !== feed.race && !raceSeconds(page.race)) {
+    page.offered = feed.race;
+    setTimeout(() => { if (page.queue && !page.watching) window.lvspecExample?.(); });
+  }
+  return false;
+}
+
 function receiveFeed(feed) {
+  if (queued(feed)) return;
   // what stands on the board stays until the new race has something to show
   if (feed.race !== page.race.id && feed.records.length) {
     page.race = newRace(feed.race);
@@ -240,7 +269,6 @@ function receiveFeed(feed) {
   }
   page.state = feed.state;
   page.message = feed.message || "";
-  page.place = feed.place || 0;
   page.stale = feed.race !== page.race.id && (page.state === "waiting" || page.state === "running");
   if (feed.records.length) {
     for (const record of feed.records.slice(Math.max(0, page.race.known - feed.at))) page.records.push(record);
@@ -252,6 +280,10 @@ function receiveFeed(feed) {
   // a phase is seen even if it is over before the next frame
   if (phase() === board.dataset.state) schedule();
   else drawNow();
+  if (page.watching && page.offered === page.queue.race && !window.matchMedia("(prefers-reduced-motion: reduce)").matches) {
+    drawNow();
+    replay.play();
+  }
 }
 
 // Once a race is over it can be opened again; the text of a long one is made when the page has time for it.
@@ -263,7 +295,7 @@ function remember(feed) {
 
 // The page answers a click on Race at once; the server's first word follows.
 window.lvspecStarting = () => {
-  Object.assign(page, { state: "waiting", place: 0, message: "", t: null, stale: true });
+  Object.assign(page, { state: "waiting", message: "", t: null, stale: true, queue: null, watching: false });
   schedule();
   const top = board.getBoundingClientRect().top;
   if (top > window.innerHeight * 0.55 || top < 0) board.scrollIntoView({ behavior: "smooth", block: "start" });

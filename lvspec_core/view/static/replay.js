@@ -51,11 +51,13 @@ function buildReplay(onMoment) {
       pause();
       moveTo(moment === null ? total : moment);
     },
+    play: () => { if (!frame && total) start(); },
     // Shows the controls for a race of so many seconds; hides them at 0.
     offer: (seconds) => {
       if (seconds === total && root.hidden === !seconds) return;
       pause();
       total = seconds;
+      if (t !== null) onMoment(null);
       t = null;
       // the whole replay in about ten seconds, whatever the race took
       speed.value = String(SPEEDS.reduce((best, [value]) => (Math.abs(Math.log(seconds / value / 10)) < Math.abs(Math.log(seconds / best / 10)) ? value : best), 1));

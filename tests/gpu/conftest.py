@@ -1,0 +1,20 @@
+"""What needs a GPU; without one it is skipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    mine = [item for item in items if here in item.path.parents]
+    if not mine:
+        return
+    import torch
+
+    for item in mine:
+        item.add_marker(pytest.mark.gpu)
+        if not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU"))
