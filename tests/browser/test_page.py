@@ -44,7 +44,7 @@ def test_an_uploaded_clip_races_in_four_lanes(server, visit):
     page.wait_for_function("window.Plotly")
     page.evaluate(WATCH)
     tab.race()
-    tab.state("running", timeout=90)
+    tab.state("running")
     tab.shot("race-running", full=False)
     tab.state("finished")
     page.wait_for_selector(".lv-chart.drawn")
@@ -79,7 +79,7 @@ def test_first_token_within_two_seconds(server, visit):
     tab.sample(0)
     # right after its start the server is still loading the pair
     tab.race()
-    tab.state("finished", timeout=90)
+    tab.state("finished")
     tab.page.evaluate(WATCH)
     tab.race()
     tab.page.wait_for_function("summary().firstToken !== null")

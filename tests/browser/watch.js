@@ -4,7 +4,6 @@
   let began = null;
   const look = () => {
     const state = board.dataset.state;
-    seen.states.add(state);
     if (state === "waiting") began ??= performance.now();
     if (state === "running") {
       seen.firstToken ??= performance.now() - began;
@@ -17,6 +16,12 @@
     requestAnimationFrame(look);
   };
   look();
+  // a phase may be over before the next frame
+  seen.states.add(board.dataset.state);
+  new MutationObserver((changes) => {
+    for (const change of changes) seen.states.add(change.oldValue);
+    seen.states.add(board.dataset.state);
+  }).observe(board, { attributeFilter: ["data-state"], attributeOldValue: true });
   window.summary = () => ({
     points: seen.points.size, plots: seen.plots.size, tops: seen.tops.size, states: [...seen.states], firstToken: seen.firstToken,
   });
