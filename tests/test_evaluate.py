@@ -442,3 +442,18 @@ def test_two_processes_share_the_samples_and_one_that_is_killed_loses_only_its_o
     ]
     assert not any(part.exists() for part in parts)
     assert out.count(b"LVSpec") == 1, "one table, not one from each process"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("script", "pair"), [("run_qwenvl.sh", "shapes-qwen"), ("run_llava.sh", "shapes-llava")])
+def test_the_scripts_run_as_they_are_with_other_models_and_data(script, pair, tmp_path):
+    models = {f"{role.upper()}_PATH": getattr(PAIRS[pair], role) for role in ("target", "draft")}
+    wanted = {"DATA_PATH": "shapes:1", "TASK": "", "FRAME_NUM": "4", "MAX_NEW_TOKENS": "4", "SAVE_PATH": str(tmp_path)}
+    environment = {**os.environ, **models, **wanted, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    command = ["bash", str(ROOT / script), "--methods", "ar,specvlm"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    results = read_results(tmp_path / RESULTS)
+    assert [result["method"] for result in results] == ["ar", "specvlm"]
+    assert results[0]["settings"]["pruning_ratio"] == 0.9
+    assert results[1]["same_as_ar"] is True
