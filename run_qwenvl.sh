@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 TARGET_PATH=${TARGET_PATH:-Qwen/Qwen2.5-VL-7B-Instruct}   # target model: a hub name or a folder
 DRAFT_PATH=${DRAFT_PATH:-Qwen/Qwen2.5-VL-3B-Instruct}    # draft model; the target's own name: it drafts for itself
 DATA_PATH=${DATA_PATH:-data/VideoDetailCaption}           # the data set's folder, a folder of clips, a table, or shapes:N
-TASK=${TASK:-VideoDetailCaption}                          # how the folder lies: see python -m lvspec_core evaluate --help; empty for the others
+TASK=${TASK-VideoDetailCaption}                           # how the folder lies: see python -m lvspec_core evaluate --help; empty for the others
 PRUNING_RATIO=${PRUNING_RATIO:-0.9}                       # share of the video tokens that the drafts of SpecVLM and LVSpec do not see
 FRAME_NUM=${FRAME_NUM:-64}                                # frames sampled from each video
 EVAL_NUM=${EVAL_NUM:-100}                                 # samples
