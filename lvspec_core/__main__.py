@@ -21,7 +21,8 @@ from lvspec_core.errors import SettingsError, UserError
 from lvspec_core.pair_options import add_pair_options, chosen_pair, not_registered
 from lvspec_core.race_files import check_writable, load_race, save_race, write_whole
 from lvspec_core.records import LaneEnd, Record, of_the_race, race_summary, timeline
-from lvspec_core.settings import FURTHER_RANGES, METHODS, PROPOSALS, RANGES, RaceSettings
+from lvspec_core.setting_options import add_setting_options, settings_of
+from lvspec_core.settings import RaceSettings
 from lvspec_core.terminal import RaceView, follow, watch
 from lvspec_core.terminal_words import plain_text, title
 from lvspec_core.view import race_page
@@ -37,25 +38,6 @@ TOOLS = {
     "heat": ("lvspec_core.shapes.heat", "find the target's layers that show where it looked"),
     "pairs": ("lvspec_core.pair_table", "list the pairs and the memory that they need"),
     "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),
-}
-SETTINGS_HELP = {
-    "frames": "frames sampled over the whole clip",
-    "pruning_ratio": "share of the video tokens that the drafts of SpecVLM and LVSpec do not see",
-    "draft_length": "draft tokens proposed per round, as a chain",
-    "max_new_tokens": "token budget of every lane",
-    "seed": "seed of the random generators",
-    "anchor_quantile": "LVSpec: share of the tokens, by relevance, that count as fillers; without it the pair's calibrated threshold",
-    "plausibility": "LVSpec: a loose filler needs this share of the top choice's probability",
-    "top_k": "LVSpec: and must be among the target's k best",
-    "window": "LVSpec: draft tokens after a loose filler on which the target must agree again; 0 is off",
-    "entropy_gate": "LVSpec: positions with a lower entropy are never loosened; 0 is off",
-    "shift": "LVSpec: how far ahead a shifted token may stand; 0 is off",
-    "tree_nodes": "dynamic tree: draft tokens proposed per round",
-    "tree_depth": "dynamic tree: how many may follow one another",
-    "tree_width": "dynamic tree: how many tokens of a level are expanded, and by how many each",
-    "adaptive": "the draft stops after a token less probable to it than this; 0 is off",
-    "temperature": "0 decodes greedily, else tokens are drawn",
-    "top_p": "sampling: tokens are drawn from the fewest best ones that hold this share",
 }
 SPEEDS = (0.001, 1000.0)
 REPLAY_FRAME_SECONDS = 1 / 15
@@ -106,20 +88,8 @@ def build_parser() -> argparse.ArgumentParser:
     defaults = RaceSettings()
     race.add_argument("clip", metavar="CLIP", help="video file")
     race.add_argument("--question", default=defaults.question, metavar="TEXT", help="question about the video (default: %(default)s)")
-    race.add_argument("--methods", default=",".join(METHODS), metavar="LIST", help="comma-separated methods (default: %(default)s)")
-    race.add_argument("--proposal", default=defaults.proposal, metavar="NAME", help=f"one of {', '.join(PROPOSALS)} (default: %(default)s)")
-    for name, (low, high) in (RANGES | FURTHER_RANGES).items():
-        default = getattr(defaults, name)
-        told = "" if default is None else f" (default: {default})"
-        race.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=type(low),
-            default=default,
-            metavar="N" if isinstance(low, int) else "R",
-            help=f"{SETTINGS_HELP[name]}; from {low} to {high}{told}",
-        )
+    add_setting_options(race)
     add_pair_options(race)
-    race.add_argument("--details", action="store_true", help="also record what draft and target thought and where the target looked")
     race.add_argument("--save", metavar="FILE.jsonl", help="save the race as JSON lines")
     race.add_argument("--json", action="store_true", help="print the figures as one JSON object instead of the live view")
     race.set_defaults(run=run_race)
@@ -178,14 +148,6 @@ def run_export(options: argparse.Namespace) -> int:
     write_whole(race_page(load_race(options.file)), options.out)
     print(f"written: {plain_text(options.out)}", file=sys.stderr)
     return 0
-
-
-def settings_of(options: argparse.Namespace, pair: str) -> RaceSettings:
-    """The validated settings of a race with the pair of this name; raises SettingsError."""
-    methods = tuple(name.strip() for name in options.methods.split(",") if name.strip())
-    numbers = {name: getattr(options, name) for name in RANGES | FURTHER_RANGES}
-    texts = {"pair": pair, "question": options.question, "methods": methods, "proposal": options.proposal}
-    return RaceSettings(details=options.details, **texts, **numbers).validated()
 
 
 def keep(batches: Iterable[list[Record]], records: list[Record]) -> Iterator[list[Record]]:

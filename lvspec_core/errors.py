@@ -24,5 +24,9 @@ class RecordError(UserError):
     """A race file cannot be read."""
 
 
+class DataError(UserError):
+    """A data set or the results of an evaluation cannot be used."""
+
+
 class WorkerError(UserError):
     """The process that holds the models was lost, or failed in a way that the user cannot put right."""

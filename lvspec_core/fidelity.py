@@ -23,12 +23,13 @@ ROWS = 32  # text positions read in one pass of the target
 class Fidelity:
     """``anchors_kept``: share of AR's anchors that the text states too, in their order; None where nothing was scored.
     ``edit_distance``: tokens to change, insert or delete ÷ tokens of the longer text, 0 to 1. ``log_likelihood``: the target's, in nats
-    per token of the text; ``log_likelihood_ar``: of AR's text, greedily chosen, so that it is hard to beat."""
+    per token of the text; ``log_likelihood_ar``: of AR's text, greedily chosen, so that it is hard to beat; None where the target did
+    not read them."""
 
     anchors_kept: float | None
     edit_distance: float
-    log_likelihood: float
-    log_likelihood_ar: float
+    log_likelihood: float | None
+    log_likelihood_ar: float | None
 
 
 def anchors_kept(ar: Sequence[Token], text: Sequence[Token]) -> float | None:

@@ -19,6 +19,7 @@ from lvspec_core.errors import VideoError
 from lvspec_core.video.clip import VideoClip
 from lvspec_core.video.formats import ADVICE, inspect, name_of
 from lvspec_core.video.reading import READERS, read_here
+from lvspec_core.video.sampling import Span
 
 SECONDS = 60.0
 MEMORY_BYTES = 8 << 30
@@ -29,8 +30,9 @@ _remembered: OrderedDict[tuple, VideoClip] = OrderedDict()
 _lock = Lock()
 
 
-def read_video(path: str | os.PathLike, frames: int = 8, max_pixels: int = 448 * 448) -> VideoClip:
-    """``frames`` frames of at most ``max_pixels`` pixels each, sampled uniformly by time over the whole video.
+def read_video(path: str | os.PathLike, frames: int = 8, max_pixels: int = 448 * 448, span: Span | None = None) -> VideoClip:
+    """``frames`` frames of at most ``max_pixels`` pixels each, sampled uniformly by time over the whole video, or over a ``span`` of it,
+    (start, end) in seconds: the clip is then that part alone, and its times count from the part's start.
 
     decord reads where it can, PyAV elsewhere, Pillow a still picture (one frame, repeated). The last clips are remembered while
     their files do not change. Raises VideoError with one sentence for everything that is not a readable video.
@@ -39,12 +41,12 @@ def read_video(path: str | os.PathLike, frames: int = 8, max_pixels: int = 448 *
         raise ValueError("frames and max_pixels must be at least 1")
     location, _ = inspect(path)
     status = os.stat(location)
-    key = (location, status.st_mtime_ns, status.st_size, status.st_ino, frames, max_pixels)
+    key = (location, status.st_mtime_ns, status.st_size, status.st_ino, frames, max_pixels, span)
     with _lock:
         if key in _remembered:
             _remembered.move_to_end(key)
             return _remembered[key]
-    clip = _read_apart(location, frames, max_pixels)
+    clip = _read_apart(location, frames, max_pixels, span)
     with _lock:
         _remembered[key] = clip
         while len(_remembered) > REMEMBERED:
@@ -52,11 +54,11 @@ def read_video(path: str | os.PathLike, frames: int = 8, max_pixels: int = 448 *
     return clip
 
 
-def _read_apart(location: str, frames: int, max_pixels: int) -> VideoClip:
+def _read_apart(location: str, frames: int, max_pixels: int, span: Span | None = None) -> VideoClip:
     deadline = time.monotonic() + SECONDS
     # decord brings down its process on some damaged files: then PyAV alone tries in a new one
     for readers in (READERS, READERS[1:]):
-        request = {"location": location, "frames": frames, "max_pixels": max_pixels, "readers": readers, "seconds": SECONDS}
+        request = {"location": location, "frames": frames, "max_pixels": max_pixels, "readers": readers, "seconds": SECONDS, "span": span}
         reply = _ask(request, max(1.0, deadline - time.monotonic()), name_of(location))
         if reply:
             break
@@ -106,7 +108,8 @@ def answer(request: dict) -> tuple[bytes, bytes]:
     """The two parts of a reply to ``request``: header with its length, and pixels."""
     pixels = b""
     try:
-        clip = read_here(request["location"], request["frames"], request["max_pixels"], tuple(request["readers"]))
+        span = tuple(request["span"]) if request.get("span") else None
+        clip = read_here(request["location"], request["frames"], request["max_pixels"], tuple(request["readers"]), span)
         pixels = clip.frames.tobytes()
         header = {**vars(clip), "shape": clip.frames.shape}
         del header["frames"]

@@ -9,13 +9,15 @@ import numpy as np
 from av.video.frame import VideoFrame
 
 from lvspec_core.video.pyav_source import Source
-from lvspec_core.video.sampling import Timeline, fit, sample
+from lvspec_core.video.sampling import Span, Timeline, fit, sample
 
 LARGE_BYTES = 2 << 30  # reading every packet of more than this takes too long
 Render = Callable[[VideoFrame], np.ndarray]
 
 
-def read(source: Source, timeline: Timeline, frames: int, max_pixels: int) -> tuple[np.ndarray, np.ndarray, Timeline]:
+def read(
+    source: Source, timeline: Timeline, frames: int, max_pixels: int, span: Span | None = None
+) -> tuple[np.ndarray, np.ndarray, Timeline]:
     """Frames [T, H, W, RGB], their instants [T] in seconds, and the timeline as decoding found it; VideoError if it finds no frame."""
     picture = source.picture
     width, height = picture.orientation.turn(*fit(picture.width, picture.height, max_pixels))
@@ -25,7 +27,7 @@ def read(source: Source, timeline: Timeline, frames: int, max_pixels: int) -> tu
         return picture.orientation.apply(pixels)
 
     while True:
-        indices, instants = sample(timeline, frames, picture.recorded[0] * picture.recorded[1])
+        indices, instants = sample(timeline, frames, picture.recorded[0] * picture.recorded[1], span)
         cursor = _Cursor(source, timeline)
         pictures: dict[int, np.ndarray] = {}
         for index in np.unique(indices):
@@ -34,7 +36,7 @@ def read(source: Source, timeline: Timeline, frames: int, max_pixels: int) -> tu
                 pictures[int(index)] = render(frame)
         if not pictures:
             raise source.undecodable()
-        if not cursor.decoded_all or cursor.decoded >= 0.9 * len(timeline.starts):
+        if not cursor.decoded_all or cursor.decoded >= 0.9 * (int(indices[-1]) + 1):
             return np.stack([pictures[int(index)] for index in indices]), instants, timeline
         # a damaged stream, or one with two packets for a picture, holds fewer frames than packets: sample what there is
         timeline = timeline.cut(cursor.decoded)

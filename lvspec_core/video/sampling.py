@@ -54,15 +54,25 @@ class Timeline:
         return Timeline.from_starts(self.starts[:frames], self.keys, closed=self.closed)
 
 
-def sample(timeline: Timeline, frames: int, pixels: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and instants [frames] of what to take: the middle of each of ``frames`` equal parts of the video.
+Span = tuple[float, float]  # start and end in seconds from the first frame
+
+
+def within(span: Span | None, seconds: float) -> Span:
+    """The part of a video of this length that a span names: all of it where there is no span, or where nothing of it is in the video."""
+    start, end = (0.0, seconds) if span is None else (max(0.0, span[0]), min(seconds, span[1]))
+    return (start, end) if start < end else (0.0, seconds)
+
+
+def sample(timeline: Timeline, frames: int, pixels: int, span: Span | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and instants [frames] of what to take: the middle of each of ``frames`` equal parts of the video, or of a span of it.
 
     Middles, not ends: they are safe from rounding where the parts are as long as the frames, and one frame is the middle one.
     When reaching those frames would mean decoding too many of ``pixels`` each, an instant moves to the nearest key frame, less
     than half a part away; its instant is then that key frame's.
     """
-    step = timeline.seconds / frames
-    instants = (np.arange(frames) + 0.5) * step
+    start, end = within(span, timeline.seconds)
+    step = (end - start) / frames
+    instants = start + (np.arange(frames) + 0.5) * step
     indices = np.clip(np.searchsorted(timeline.starts, instants + 1e-6, side="right") - 1, 0, None)
     if cost(timeline, indices) * pixels <= DECODE_BUDGET:
         return indices, instants
