@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lvspec_core.evaluation.choices import chosen
 from lvspec_core.evaluation.samples import Sample
-from lvspec_core.fidelity import Fidelity
 from lvspec_core.records import LaneEnd
 from lvspec_core.settings import METHODS
 from lvspec_core.shapes.captions import score_facts
 from lvspec_core.shapes.scene import Scene
+
+if TYPE_CHECKING:
+    from lvspec_core.fidelity import Fidelity  # imports torch, which a report does without
 
 Result = dict[str, Any]
 # a lane's own figures that a record takes over under their names

@@ -8,13 +8,15 @@ from lvspec_core.view.colours import GRADIO_COLOURS
 from lvspec_core.view.examples import Example, read_examples
 from lvspec_core.view.export import export_template, race_page
 from lvspec_core.view.feed import Feed
-from lvspec_core.view.parts import BOARD, EXAMPLES, SAMPLES, STRIP, TITLE, plotly_folder, stylesheet, theme_script
+from lvspec_core.view.parts import BOARD, EXAMPLES, REPORT, SAMPLES, STRIP, TITLE, plotly_folder, stylesheet, theme_script
+from lvspec_core.view.report import report_page
 from lvspec_core.view.samples import Sample, read_samples
 
 __all__ = [
     "BOARD",
     "EXAMPLES",
     "GRADIO_COLOURS",
+    "REPORT",
     "SAMPLES",
     "STRIP",
     "TITLE",
@@ -26,6 +28,7 @@ __all__ = [
     "race_page",
     "read_examples",
     "read_samples",
+    "report_page",
     "stylesheet",
     "theme_script",
 ]

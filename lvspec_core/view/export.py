@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lvspec_core.records import Record
 from lvspec_core.view.feed import Feed
 from lvspec_core.view.parts import BOARD, BOARD_STYLES, plotly_folder, read_static
 
 RACE_MARK = '"@RACE@"'
+
+
+def filled_page(name: str, parts: Mapping[str, str]) -> str:
+    """A page of the static folder, ``@NAME@`` replaced by each part: scripts, styles and markup of ours."""
+    text = read_static(name)
+    for part, content in parts.items():
+        before, after = text.split(f"@{part}@")
+        # a script or a style ends at the first text that looks like its end
+        text = before + content.replace("</script", "<\\/script").replace("</style", "<\\/style") + after
+    return text
+
+
+def scope(*scripts: str) -> str:
+    """Scripts in a scope of their own, as each part of the page has one."""
+    return "(() => {\n" + "\n".join(scripts) + "\n})();"
+
+
+def plotly_script() -> str:
+    return (plotly_folder() / "plotly.min.js").read_text(encoding="utf-8")
 
 
 def export_template() -> str:
@@ -19,16 +38,10 @@ def export_template() -> str:
     parts = {
         "STYLE": "\n".join(read_static(name) for name in (*BOARD_STYLES, "export.css")),
         "BOARD": BOARD.html,
-        "PLOTLY": (plotly_folder() / "plotly.min.js").read_text(encoding="utf-8"),
-        # a scope of its own, as on the page
-        "SCRIPT": "(() => {\n" + read_static("export.js") + BOARD.script + "\n})();",
+        "PLOTLY": plotly_script(),
+        "SCRIPT": scope(read_static("export.js"), BOARD.script),
     }
-    text = read_static("export.html")
-    for name, content in parts.items():
-        before, after = text.split(f"@{name}@")
-        # a script or a style ends at the first text that looks like its end
-        text = before + content.replace("</script", "<\\/script").replace("</style", "<\\/style") + after
-    return text
+    return filled_page("export.html", parts)
 
 
 def race_page(records: Iterable[Record]) -> str:

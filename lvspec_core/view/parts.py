@@ -54,12 +54,15 @@ BOARD = Part(
 STRIP = Part("strip.html", ("dom.js", "strip.js"))
 TITLE = Part("title.html", ("dom.js", "theme.js", "title.js", "tour.js"))
 EXAMPLES = Part("examples.html", ("dom.js", "examples.js"))
+# model.js and board.js bring what the charts name methods and colours by
+REPORT = Part("report.html", ("dom.js", "model.js", "chart.js", "report_figures.js", "report.js"))
+REPORT_STYLES = (*BOARD_STYLES, "report.css")
 SAMPLES = Part("samples.html", ("dom.js", "samples.js"))
 
 
 def stylesheet() -> str:
     """The CSS of all parts and of the page around them."""
-    return "\n".join(read_static(name) for name in (*BOARD_STYLES, "page.css", "tour.css"))
+    return "\n".join(read_static(name) for name in (*REPORT_STYLES, "page.css", "tour.css"))
 
 
 def theme_script() -> str:

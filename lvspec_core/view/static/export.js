@@ -1,9 +1,13 @@
-// Stands in for the page around the board in an exported race: one value, and nothing that could be asked of a server.
+// Stands in for the page around the board in an exported race or report: values, and nothing that could be asked of a server.
 
 const element = document.querySelector("#lv-race");
-const props = { value: [document.querySelector("#lv-value").textContent], plotly: "", share: null };
-const watch = () => {};
+const alone = document.querySelector("#lv-value");
+const props = { value: alone ? [alone.textContent] : null, plotly: "", share: null };
+const watchers = [];
+const watch = (_name, call) => watchers.push(call);
 const trigger = () => {};
+// how a report puts a race on the board
+window.lvspecShow = (value) => { props.value = [value]; for (const call of watchers) call(); };
 const themeButton = document.querySelector(".lv-theme");
 const darkNow = matchMedia("(prefers-color-scheme: dark)").matches;
 document.body.classList.toggle("dark", darkNow);

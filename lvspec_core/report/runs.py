@@ -1,0 +1,268 @@
+"""A run as a report reads it: the records of an evaluation, ours or SpecVLM's, and how they were made. Files nobody vouches for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from lvspec_core.errors import DataError, RecordError
+from lvspec_core.evaluation.journal import RESULTS, RUN, parts_of
+from lvspec_core.evaluation.plan import read_plan
+from lvspec_core.evaluation.results import Result, method_metrics
+from lvspec_core.typed_json import parse_json, read_typed
+
+MOST_RECORDS = 1_000_000
+LONGEST_LINE = 4_000_000  # bytes
+# what of a plan is told, in this order: label -> where it stands
+TOLD = {
+    "Pair": ("pair", "title"),
+    "Target": ("pair", "target"),
+    "Draft": ("pair", "draft"),
+    "Quantised": ("pair", "quantised"),
+    "Data": ("task",),
+    "Frames": ("settings", "frames"),
+    "Pruning ratio": ("settings", "pruning_ratio"),
+    "Draft length": ("settings", "draft_length"),
+    "Proposal": ("settings", "proposal"),
+    "Temperature": ("settings", "temperature"),
+    "Most new tokens": ("settings", "max_new_tokens"),
+    "Device": ("environment", "device_name"),
+    "Precision": ("environment", "dtype"),
+    "Threads": ("environment", "threads"),
+    "LVSpec Race": ("environment", "lvspec"),
+    "torch": ("environment", "torch"),
+    "transformers": ("environment", "transformers"),
+}
+
+
+@dataclass(frozen=True)
+class Facts:
+    right: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a text keeps of AR's, as :class:`lvspec_core.fidelity.Fidelity` has it."""
+
+    anchors_kept: float | None = None
+    edit_distance: float | None = None
+    log_likelihood: float | None = None
+    log_likelihood_ar: float | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a report takes of a record; what a file does not have is None, as most of it in SpecVLM's files."""
+
+    sample_index: int
+    method: str
+    decoding_time: float | None = None
+    generate_len: int | None = None
+    average_accept_length: float | None = None
+    output: str | None = None
+    rounds: int | None = None
+    acceptance_rate: float | None = None
+    prefill_seconds: float | None = None
+    tokens_per_second: float | None = None
+    speedup_decode: float | None = None
+    speedup_total: float | None = None
+    same_as_ar: bool | None = None
+    anchor_share: float | None = None
+    fidelity: Kept | None = None
+    facts: Facts | None = None
+    choice: str | None = None
+    correct: bool | None = None
+    name: str | None = None
+    question: str | None = None
+    answer: str | None = None
+    race: str | None = None
+    error: str | None = None
+    verdicts: dict | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """``name``: for a reader. ``results``: one for each sample and method. ``plan``: how they were made; empty where nobody wrote
+    it down. ``races``: where the race files are that the results name. ``foreign``: whether another program wrote the records."""
+
+    name: str
+    results: tuple[Result, ...]
+    plan: dict = field(default_factory=dict)
+    races: dict[str, Path] = field(default_factory=dict)
+    foreign: bool = False
+
+    @property
+    def metrics(self) -> list[Result]:
+        """One record for each method, as in ``metric.jsonl``."""
+        return method_metrics(self.results)
+
+    @property
+    def methods(self) -> list[str]:
+        return [row["method"] for row in self.metrics]
+
+    @property
+    def samples(self) -> int:
+        return len({result["sample_index"] for result in self.results})
+
+    @property
+    def frames(self) -> int | None:
+        frames = self.told("settings", "frames")
+        return frames if type(frames) is int else None
+
+    def told(self, *place: str) -> Any:
+        """A value of the plan; None where it is not there, or is no plain value."""
+        value: Any = self.plan
+        for name in place:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value if isinstance(value, str | int | float | bool) else None
+
+    def described(self) -> list[tuple[str, str]]:
+        """How the run was made, as (label, value)."""
+        found = [(label, self.told(*place)) for label, place in TOLD.items()]
+        return [(label, str(value)) for label, value in found if value not in (None, "")]
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """A run for each folder or file, under names that differ; DataError with one sentence."""
+    return renamed([read_run(path) for path in paths])
+
+
+def read_run(path: Path) -> Run:
+    """The run in a folder that ``evaluate`` or SpecVLM's ``inference.py`` wrote to, or in one file of records; DataError.
+
+    A run that is still going on is read as far as it is."""
+    if not path.exists():
+        raise DataError(f"There is no {path}; name a folder that evaluate wrote to, or its {RESULTS}.")
+    folder = path if path.is_dir() else path.parent
+    files = parts_of(path) if path.is_dir() else [path]
+    if not files:
+        raise DataError(f"{path} holds no {RESULTS}; name a folder that evaluate wrote to.")
+    plan = read_plan(folder) if path.is_dir() or path.name == RESULTS else {}
+    named = path.resolve()
+    name = named.name if path.is_dir() else named.parent.name if path.name == RESULTS else path.stem
+    return make_run(name or "run", files, plan, folder)
+
+
+def make_run(name: str, files: Sequence[Path], plan: dict, folder: Path | None) -> Run:
+    """A run out of files of records; each sample and method counts once. ``folder``: where its races lie, None for nowhere."""
+    entries: dict[tuple[int, str], Result] = {}
+    for path in files:
+        for entry in read_entries(path):
+            entries.setdefault((entry.sample_index, entry.method), asdict(entry))
+            if len(entries) > MOST_RECORDS:
+                raise DataError(f"{path} holds more than {MOST_RECORDS:,} records.")
+    if not entries:
+        raise DataError(f"{name} holds no finished sample yet.")
+    results = [entries[place] for place in sorted(entries, key=lambda place: place[0])]
+    foreign = not plan and all(result["rounds"] is None for result in results)
+    if foreign:
+        results = with_speedups(results)
+    return Run(name, tuple(results), plan, races_in(folder, results) if folder else {}, foreign)
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """The records of a file; DataError names the line that is none, but for a last one that is not whole yet."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
+                if not line.strip():
+                    continue
+                if not line.endswith(b"\n") and len(line) < LONGEST_LINE and not _whole(line):
+                    return
+                yield _entry(line, f"Line {number} of {path.name}")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _whole(line: bytes) -> bool:
+    try:
+        parse_json(line)
+    except RecordError:
+        return False
+    return True
+
+
+def _entry(line: bytes, where: str) -> Entry:
+    try:
+        value = parse_json(line)
+        if not isinstance(value, dict) or "sample_index" not in value or "method" not in value:
+            raise RecordError("It has no sample_index or method.")
+        entry = read_typed(value, Entry, where)
+    except RecordError as error:
+        raise DataError(f"{where} is no record of an evaluation: {error}") from None
+    counts = entry.verdicts or {}
+    if any(type(count) is not int or count < 0 for count in counts.values()):
+        raise DataError(f"{where} is no record of an evaluation: its verdicts are no counts.")
+    if (entry.decoding_time is not None and entry.decoding_time < 0) or (entry.generate_len or 0) < 0:
+        raise DataError(f"{where} is no record of an evaluation: its time or its length is less than nothing.")
+    return entry
+
+
+def with_speedups(results: Sequence[Result]) -> list[Result]:
+    """Results of a program that states neither speedups nor equality, with both reckoned from its AR's: tokens per second of decoding
+    against AR's on the same sample, and whether the texts are the same, since there are no token ids [ours]."""
+    ar = {result["sample_index"]: result for result in results if result["method"] == "ar" and not result["error"]}
+    found = []
+    for result in results:
+        base, rate = ar.get(result["sample_index"]), rate_of(result)
+        more: Result = {"tokens_per_second": rate}
+        if base is not None and rate and rate_of(base):
+            more["speedup_decode"] = rate / rate_of(base)
+        if base is not None and None not in (base["output"], result["output"]):
+            more["same_as_ar"] = base["output"] == result["output"]
+        found.append({**result, **more})
+    return found
+
+
+def rate_of(result: Result) -> float | None:
+    """Tokens per second of decoding; None where the time is not known, or was rounded to nothing."""
+    length, seconds = result["generate_len"], result["decoding_time"]
+    return length / seconds if length and seconds else None
+
+
+def races_in(folder: Path, results: Sequence[Result]) -> dict[str, Path]:
+    """The race files that results name and that lie in the run's own folder, wherever else their names may point."""
+    root = folder.resolve()
+    found = {}
+    for name in {result["race"] for result in results if result["race"]}:
+        try:
+            path = (root / name).resolve()
+            if path.is_relative_to(root) and path.is_file():
+                found[name] = path
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def renamed(runs: Sequence[Run]) -> list[Run]:
+    """The runs under names that differ: a second "mvbench" is "mvbench (2)"."""
+    taken: set[str] = set()
+    found = []
+    for run in runs:
+        name, number = run.name, 1
+        while name in taken:
+            number += 1
+            name = f"{run.name} ({number})"
+        taken.add(name)
+        found.append(replace(run, name=name))
+    return found
+
+
+def run_of_files(paths: Sequence[Path]) -> list[Run]:
+    """The runs among files that were uploaded, of whose folders nothing is known but the names of the files: every ``results.jsonl``
+    is one. ``run.json`` and races are given to it if it is the only one. DataError."""
+    results = [path for path in paths if path.name == RESULTS] or [path for path in paths if path.suffix == ".jsonl"][:1]
+    if not results:
+        raise DataError(f"There is no {RESULTS} among the files; choose the folder that evaluate wrote to.")
+    if len(results) > 1:
+        return [make_run("run", [path], {}, None) for path in results]
+    plans = [path for path in paths if path.name == RUN]
+    plan = read_plan(plans[0].parent) if len(plans) == 1 else {}
+    run = make_run(str(plan.get("task") or "run"), results, plan, None)
+    by_name = {path.name: path for path in paths}
+    named = {result["race"] for result in run.results if result["race"]}
+    races = {name: by_name[Path(name).name] for name in named if Path(name).name in by_name}
+    return [replace(run, races=races)]
