@@ -19,6 +19,7 @@ from lvspec_core import view
 from lvspec_core.links import read_link
 from lvspec_core.settings import DEFAULT_QUESTION, FURTHER_RANGES, METHOD_TITLES, METHODS, PROPOSALS, RANGES
 from page_pairs import LOCAL, OFFER, build_own_pair, pair_choices, pair_notice
+from page_report import ROUTE, build_report_page
 from races import (
     DEFAULTS,
     KNOBS,
@@ -122,6 +123,7 @@ def knob(name: str) -> gr.Slider | gr.Number | gr.Dropdown:
 def build() -> gr.Blocks:
     """The page."""
     with gr.Blocks(title="LVSpec Race", analytics_enabled=False, delete_cache=(3600, 6 * 3600)) as demo:
+        gr.Navbar(main_page_name="Race")
         with gr.Row(equal_height=False):
             with gr.Column(scale=3, min_width=300):
                 gr.HTML(view.TITLE.html, js_on_load=view.TITLE.script, apply_default_css=False)
@@ -228,6 +230,8 @@ def build() -> gr.Blocks:
         )
         opening.upload(open_race, opening, board, concurrency_limit=8, **hidden)
         build_api()
+    with demo.route("Report", ROUTE):
+        build_report_page()
     return demo
 
 

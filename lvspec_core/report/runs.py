@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from lvspec_core.errors import DataError, RecordError
-from lvspec_core.evaluation.journal import RESULTS, RUN, parts_of
+from lvspec_core.evaluation.journal import PARTS, RESULTS, RUN, parts_of
 from lvspec_core.evaluation.plan import read_plan
 from lvspec_core.evaluation.results import Result, method_metrics
 from lvspec_core.typed_json import parse_json, read_typed
 
 MOST_RECORDS = 1_000_000
+UPLOADED = "uploaded run"
 LONGEST_LINE = 4_000_000  # bytes
 # what of a plan is told, in this order: label -> where it stands
 TOLD = {
@@ -253,15 +254,18 @@ def renamed(runs: Sequence[Run]) -> list[Run]:
 
 def run_of_files(paths: Sequence[Path]) -> list[Run]:
     """The runs among files that were uploaded, of whose folders nothing is known but the names of the files: every ``results.jsonl``
-    is one. ``run.json`` and races are given to it if it is the only one. DataError."""
-    results = [path for path in paths if path.name == RESULTS] or [path for path in paths if path.suffix == ".jsonl"][:1]
+    is one. Files of single processes, ``run.json`` and races are given to it if there are not several. DataError."""
+    results = [path for path in paths if path.name == RESULTS]
+    if len(results) > 1:
+        return [make_run(UPLOADED, [path], {}, None) for path in results]
+    results += [path for path in paths if path.match(PARTS)]
+    if not results and len(paths) == 1 and paths[0].suffix == ".jsonl":
+        results = list(paths)
     if not results:
         raise DataError(f"There is no {RESULTS} among the files; choose the folder that evaluate wrote to.")
-    if len(results) > 1:
-        return [make_run("run", [path], {}, None) for path in results]
     plans = [path for path in paths if path.name == RUN]
     plan = read_plan(plans[0].parent) if len(plans) == 1 else {}
-    run = make_run(str(plan.get("task") or "run"), results, plan, None)
+    run = make_run(str(plan.get("task") or UPLOADED), results, plan, None)
     by_name = {path.name: path for path in paths}
     named = {result["race"] for result in run.results if result["race"]}
     races = {name: by_name[Path(name).name] for name in named if Path(name).name in by_name}

@@ -56,6 +56,7 @@ TITLE = Part("title.html", ("dom.js", "theme.js", "title.js", "tour.js"))
 EXAMPLES = Part("examples.html", ("dom.js", "examples.js"))
 # model.js and board.js bring what the charts name methods and colours by
 REPORT = Part("report.html", ("dom.js", "model.js", "chart.js", "report_figures.js", "report.js"))
+REPORT_TITLE = Part("report_title.html", ("dom.js", "theme.js", "title.js"))
 REPORT_STYLES = (*BOARD_STYLES, "report.css")
 SAMPLES = Part("samples.html", ("dom.js", "samples.js"))
 

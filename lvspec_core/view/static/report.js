@@ -54,8 +54,8 @@ function clipItem(clip) {
   if (clip.lost > 0) figures.push(`${clip.lost} fewer right`);
   const open = clip.race ? h("button", { class: "lv-link", type: "button", "data-race": clip.race, onclick: () => openRace(clip.race) }, "Open") : null;
   const rows = [["Question", clip.question], ["Answer", clip.answer], ["Facts right", facts], ["AR", clip.method === "ar" ? "" : clip.ar], [methodOf(clip.method).title, clip.text]];
-  return h("li", {}, h("div", { class: "lv-report-clip" }, h("b", {}, clip.name), ...figures.map((figure) => h("span", {}, figure)), open),
-    h("details", {}, h("summary", {}, "Texts"), h("dl", {}, ...rows.filter(([, value]) => value).flatMap(([label, value]) => [h("dt", {}, label), h("dd", {}, value)]))));
+  return h("li", {}, h("div", { class: "lv-report-clip" }, h("b", {}, clip.name), ...figures.map((figure) => h("span", {}, figure))),
+    h("div", { class: "lv-report-more" }, open, h("details", {}, h("summary", {}, "Texts"), h("dl", {}, ...rows.filter(([, value]) => value).flatMap(([label, value]) => [h("dt", {}, label), h("dd", {}, value)])))));
 }
 
 function openRace(key) {
@@ -75,7 +75,7 @@ function markOpened() {
   }
 }
 
-const clipsChart = chartSection("Clip by clip", "Each mark is a clip of the run chosen above. Click one whose race was kept to open it.", "Decode speedup of every clip over its mean accepted length", clipsFigure);
+const clipsChart = chartSection("Clip by clip", "Each mark is a clip of the run that is chosen under “Clips to look at”. Click one whose race was kept to open it.", "Decode speedup of every clip over its mean accepted length", clipsFigure);
 const clipsNode = h("div", {});
 
 function drawClips() {

@@ -1,0 +1,147 @@
+"""The report's page: runs of ``evaluate`` are added, looked at side by side, and saved as one HTML file or as CSV."""
+
+from __future__ import annotations
+
+import html
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import gradio as gr
+
+from lvspec_core import view
+from lvspec_core.errors import DataError, UserError
+from lvspec_core.race_files import load_race
+from lvspec_core.report.command import html_report
+from lvspec_core.report.csv_files import methods_csv, samples_csv
+from lvspec_core.report.runs import Run, read_run, renamed, run_of_files
+from lvspec_core.report.summary import races_of, report_value
+from page_pairs import LOCAL
+
+MOST_RUNS = 12
+MOST_BYTES = 100_000_000  # of one upload
+ROUTE = "report"
+
+
+class Report(gr.HTML):
+    """Tables, charts and clips of the runs, from one JSON text."""
+
+
+class RaceBoard(gr.HTML):
+    """The race of a clip, as the race page draws a saved one."""
+
+
+def add_files(runs: list[Run], paths: list[str] | None):
+    """Adds the runs among uploaded files."""
+    paths = [Path(path) for path in paths or []]
+    if not paths:
+        return skipped()
+
+    def found() -> list[Run]:
+        if sum(path.stat().st_size for path in paths) > MOST_BYTES:
+            raise DataError(
+                f"These files hold more than {MOST_BYTES // 1_000_000} MB; leave the races out, or use report on the command line."
+            )
+        return run_of_files(paths)
+
+    return added(runs, found)
+
+
+def add_folder(runs: list[Run], folder: str):
+    """Adds a run that lies on this computer; on a page of one's own only."""
+
+    def found() -> list[Run]:
+        if not LOCAL:
+            raise DataError("A Space reads no folders of its own; upload the run.")
+        if not folder.strip():
+            raise DataError("Type the folder that evaluate wrote to.")
+        return [read_run(Path(folder.strip()).expanduser())]
+
+    return added(runs, found)
+
+
+def added(runs: list[Run], found):
+    """The page with what ``found`` returns beside the runs that it had; as it was, with one sentence, where that fails."""
+    try:
+        runs = renamed([*(runs or []), *found()])
+        if len(runs) > MOST_RUNS:
+            raise DataError(f"A page shows {MOST_RUNS} runs at most; start again with fewer.")
+        return runs, *drawn(runs)
+    except UserError as error:
+        gr.Warning(html.escape(str(error)))  # Gradio's notices are HTML
+        return skipped()
+
+
+def skipped() -> tuple:
+    return tuple(gr.skip() for _ in range(5))
+
+
+def cleared():
+    return [], *drawn([])
+
+
+def drawn(runs: Sequence[Run]) -> tuple:
+    """The report and its three files."""
+    value = [json.dumps(report_value(runs), ensure_ascii=False)]
+    if not runs:
+        return value, *(gr.DownloadButton(value=None, interactive=False) for _ in range(3))
+    folder = Path(tempfile.mkdtemp(prefix="lvspec-report-"))
+    texts = {"report.html": html_report(runs)[0], "methods.csv": methods_csv(runs), "samples.csv": samples_csv(runs)}
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8", errors="replace", newline="")
+    return value, *(gr.DownloadButton(value=str(folder / name), interactive=True) for name in texts)
+
+
+def open_clip(runs: list[Run], event: gr.EventData):
+    """The race of a clip that was clicked."""
+    path = races_of(runs or []).get(str(event.race))
+    if path is None:
+        return gr.skip()
+    try:
+        return view.Feed(recorded=True).over(load_race(path))
+    except UserError as error:
+        gr.Warning(html.escape(str(error)))
+        return gr.skip()
+
+
+def build_report_page() -> None:
+    """What stands on the page; called inside its route."""
+    gr.Navbar(main_page_name="Race")
+    runs = gr.State([])
+    gr.HTML(view.REPORT_TITLE.html, js_on_load=view.REPORT_TITLE.script, apply_default_css=False)
+    with gr.Row(elem_classes="lv-report-buttons"):
+        folder = gr.UploadButton("Add a run’s folder", file_count="directory", size="sm", elem_id="add-folder", variant="primary")
+        files = gr.UploadButton(
+            "Add a results.jsonl", file_count="multiple", file_types=[".jsonl", ".json"], size="sm", elem_id="add-files"
+        )
+        if LOCAL:
+            place = gr.Textbox(
+                label="A run’s folder on this computer",
+                show_label=False,
+                placeholder="or type a run’s folder on this computer, then Enter",
+                container=False,
+                elem_id="run-folder",
+                scale=2,
+            )
+        clear = gr.Button("Start again", size="sm", elem_id="clear-runs")
+    report = Report(
+        [json.dumps(report_value([]))], html_template=view.REPORT.html, js_on_load=view.REPORT.script, apply_default_css=False,
+        plotly="plotly/plotly.min.js", elem_id="report",
+    )  # fmt: skip
+    with gr.Row(elem_classes="lv-report-buttons"):
+        page = gr.DownloadButton("Save as one HTML page", interactive=False, size="sm", elem_id="save-html")
+        methods = gr.DownloadButton("Save the methods (CSV)", interactive=False, size="sm", elem_id="save-methods")
+        samples = gr.DownloadButton("Save every clip (CSV)", interactive=False, size="sm", elem_id="save-samples")
+    board = RaceBoard(
+        html_template=view.BOARD.html, js_on_load=view.BOARD.script, apply_default_css=False, plotly="plotly/plotly.min.js", share=None,
+        elem_id="report-race", elem_classes="lv-report-board",
+    )  # fmt: skip
+    hidden = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": 8}
+    outputs = [runs, report, page, methods, samples]
+    folder.upload(add_files, [runs, folder], outputs, **hidden)
+    files.upload(add_files, [runs, files], outputs, **hidden)
+    if LOCAL:
+        place.submit(add_folder, [runs, place], outputs, **hidden)
+    clear.click(cleared, None, outputs, **hidden)
+    report.select(open_clip, runs, board, **hidden)
