@@ -146,8 +146,16 @@ def load_pair(pair: str | PairInfo, settings: RaceSettings | None = None, warm: 
     return _loaded[info]
 
 
+def forget(info: PairInfo) -> None:
+    """Frees a pair's memory, once nobody else holds it; bundled pairs stay."""
+    _forget([each for each in _loaded if each.name == info.name and not each.bundled])
+
+
 def _forget_others() -> None:
-    others = [info for info in _loaded if not info.bundled]
+    _forget([info for info in _loaded if not info.bundled])
+
+
+def _forget(others: list[PairInfo]) -> None:
     for info in others:
         del _loaded[info]
     if others:
