@@ -36,6 +36,7 @@ TOOLS = {
     "examples": ("lvspec_core.examples", "record the example races again"),
     "gpu-check": ("lvspec_core.gpu_check.command", "measure what the steps of a round cost on this GPU"),
     "heat": ("lvspec_core.shapes.heat", "find the target's layers that show where it looked"),
+    "lmms-shapes": ("lvspec_core.lmms.shapes_task", "write clips of shapes as tasks for lmms-eval"),
     "pairs": ("lvspec_core.pair_table", "list the pairs and the memory that they need"),
     "report": ("lvspec_core.report", "put evaluations side by side, as tables, one HTML page or CSV"),
     "train-shapes": ("lvspec_core.shapes.train", "train the bundled pair"),

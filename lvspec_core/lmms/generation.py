@@ -39,9 +39,7 @@ def generation_of(asked: Mapping[str, Any], settings: RaceSettings, most: int | 
         raise SettingsError(f"The task asks for {unknown[0]} in its generation_kwargs, which no method here can follow.")
     for name, values in NEUTRAL.items():
         if asked.get(name) not in values:
-            raise SettingsError(
-                f"The task asks for {name} {asked[name]}, which speculative decoding does not do; set --gen_kwargs {name}=1."
-            )
+            raise SettingsError(f"The task asks for {name} {asked[name]}, which is not done here; set --gen_kwargs {name}=1.")
     temperature, top_p = _sampling(asked)
     return Generation(_length(asked.get("max_new_tokens"), settings, most), temperature, top_p, _stops(asked.get("until")))
 
@@ -53,9 +51,7 @@ def _length(asked: Any, settings: RaceSettings, most: int | None) -> int:
         raise SettingsError(f"The task asks for {asked!r} new tokens; give a whole number.")
     highest = RANGES["max_new_tokens"][1]
     if most is None and asked > highest:
-        raise SettingsError(
-            f"The task asks for {int(asked):,} new tokens, more than {highest:,}; limit it by max_new_tokens in --model_args."
-        )
+        raise SettingsError(f"The task asks for {int(asked):,} new tokens, more than {highest:,}; set max_new_tokens in --model_args.")
     return int(asked) if most is None else min(int(asked), most)
 
 

@@ -47,9 +47,7 @@ class SpeculativeModel(lmms):
         check_calibrated(pair, chosen.settings, self._world_size)
         self._device = pair.target.device
         if device is not None and torch.device(device).type != self._device.type:
-            raise SettingsError(
-                f"The pair is on {self._device.type}, not {device}; choose devices by CUDA_VISIBLE_DEVICES, not by --device."
-            )
+            raise SettingsError(f"The pair is on {self._device.type}, not {device}; choose by CUDA_VISIBLE_DEVICES, not --device.")
         self.chosen = chosen
         self.runner = Runner(pair, chosen.settings)
         self.recorder = Recorder(chosen.folder, self.runner.method, self._rank)

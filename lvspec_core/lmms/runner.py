@@ -63,6 +63,20 @@ def plain_question(context: str) -> str:
     return context.strip()
 
 
+class Watch:
+    """Reads an answer as it grows; a stop string ends the race within a round of its appearing."""
+
+    def __init__(self, generation: Generation) -> None:
+        self.generation, self.text = generation, ""
+
+    def read(self, record: Round) -> None:
+        if self.generation.stops:
+            self.text += "".join(token.text for token in record.tokens)
+
+    def stopped(self) -> bool:
+        return self.generation.cut(self.text)[1]
+
+
 class Runner:
     """Races requests one after another. What a process does only once is paid for by a short race that is not counted; a pair that
     was never calibrated does that on the first clip where LVSpec needs it."""
@@ -116,14 +130,13 @@ class Runner:
 
     def _race(self, clip: VideoClip, settings: RaceSettings, generation: Generation) -> tuple[Start, LaneEnd, str, bool]:
         """The race's start and its lane's end, the answer, and whether a stop string ended it."""
-        text, stopped = "", False
+        watch = Watch(generation)
         start = end = None
-        for record in run_race(self.pair, clip, settings, lambda: stopped):
-            if isinstance(record, Round) and generation.stops:
-                text += "".join(token.text for token in record.tokens)
-                stopped = generation.cut(text)[1]
-            elif isinstance(record, Start):
+        for record in run_race(self.pair, clip, settings, watch.stopped):
+            if isinstance(record, Start):
                 start = record
+            elif isinstance(record, Round):
+                watch.read(record)
             elif isinstance(record, LaneEnd):
                 end = record
         answer, stopped = generation.cut(end.text)
