@@ -50,7 +50,7 @@ metric_list:
     aggregation: !function {scoring}.{aggregation}
     higher_is_better: true
 metadata:
-  - version: 1.0
+  version: 1.0
 """
 TASKS = {
     CAPTIONS: {"target": "truth", "tokens": 192, "results": "caption_results", "metric": "facts_right", "aggregation": "pooled"},
