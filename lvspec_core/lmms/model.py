@@ -41,7 +41,7 @@ class SpeculativeModel(lmms):
         self.accelerator = Accelerator()
         self._rank, self._world_size = self.accelerator.process_index, self.accelerator.num_processes
         if int(os.environ.get("WORLD_SIZE", "1")) != self._world_size:
-            raise SettingsError("The processes do not know of each other; on CPUs start them with accelerate launch --cpu.")
+            raise SettingsError("The processes do not know of each other; on CPUs set ACCELERATE_USE_CPU=true.")
         pair = open_pair(chosen.info, chosen.settings)
         check_family(pair.info, self.family)
         check_calibrated(pair, chosen.settings, self._world_size)
