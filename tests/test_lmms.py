@@ -369,6 +369,9 @@ def test_requests_are_answered_in_order_recorded_and_padding_is_not(make_model, 
     model = make_model(method="naive_sd")
     requests = requests_of(model, [clip, tmp_path / "bad.mp4", clip], max_new_tokens=5)
     padding = FakeInstance(requests[2].args, metadata={"__padding_only__": True})
+    first = FakeInstance(requests[0].args, metadata={"__padding_only__": True})
+    assert model.generate_until([first])[0].text
+    assert not (tmp_path / "out" / "t").exists()
     answers = model.generate_until([requests[0], requests[1], requests[2], requests[2], padding])
     model.clean()
     assert [bool(answer.text) for answer in answers] == [True, False, True, True, True]
