@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lvspec_core.evaluation.choices import asked
 from lvspec_core.settings import DEFAULT_QUESTION
-from lvspec_core.shapes.clips import world_clip
-from lvspec_core.shapes.scene import Scene
-from lvspec_core.video import VideoClip, read_video
+
+if TYPE_CHECKING:
+    from lvspec_core.shapes.scene import Scene
+    from lvspec_core.video import VideoClip
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ class Sample:
 
 def open_clip(sample: Sample, frames: int) -> tuple[VideoClip, Scene | None]:
     """The sample's clip, and what it shows where that is known; VideoError with one sentence if it cannot be read."""
+    # only now: they import torch, which a report does without
+    from lvspec_core.shapes.clips import world_clip
+    from lvspec_core.video import read_video
+
     if sample.path is None:
         scene, clip = world_clip(sample.number, frames)
         return clip, scene
