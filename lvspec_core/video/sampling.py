@@ -82,7 +82,8 @@ def sample(timeline: Timeline, frames: int, pixels: int, span: Span | None = Non
         (right > 0) & (instants - key_starts[right - 1] <= key_starts[np.minimum(right, len(key_starts) - 1)] - instants)
     )
     nearest = np.where(nearer_left, right - 1, right)
-    close = np.abs(key_starts[nearest] - instants) < step / 2  # so that no two instants meet
+    # so that no two instants meet: a key frame midway between two, but for rounding, is neither's
+    close = np.abs(key_starts[nearest] - instants) < step / 2 * (1 - 1e-6)
     return np.where(close, timeline.keys[nearest], indices), np.where(close, key_starts[nearest], instants)
 
 
