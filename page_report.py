@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import gradio as gr
@@ -13,8 +13,8 @@ import gradio as gr
 from lvspec_core import view
 from lvspec_core.errors import DataError, UserError
 from lvspec_core.race_files import load_race
-from lvspec_core.report.command import html_report
 from lvspec_core.report.csv_files import methods_csv, samples_csv
+from lvspec_core.report.page import html_report
 from lvspec_core.report.runs import Run, read_run, renamed, run_of_files
 from lvspec_core.report.summary import races_of, report_value
 from page_pairs import LOCAL
@@ -32,11 +32,12 @@ class RaceBoard(gr.HTML):
     """The race of a clip, as the race page draws a saved one."""
 
 
-def add_files(runs: list[Run], paths: list[str] | None):
+def add_files(runs: list[Run], paths: list[str] | None) -> Iterator[tuple]:
     """Adds the runs among uploaded files."""
     paths = [Path(path) for path in paths or []]
     if not paths:
-        return skipped()
+        yield skipped()
+        return
 
     def found() -> list[Run]:
         if sum(path.stat().st_size for path in paths) > MOST_BYTES:
@@ -45,10 +46,10 @@ def add_files(runs: list[Run], paths: list[str] | None):
             )
         return run_of_files(paths)
 
-    return added(runs, found)
+    yield from added(runs, found)
 
 
-def add_folder(runs: list[Run], folder: str):
+def add_folder(runs: list[Run], folder: str) -> Iterator[tuple]:
     """Adds a run that lies on this computer; on a page of one's own only."""
 
     def found() -> list[Run]:
@@ -58,39 +59,43 @@ def add_folder(runs: list[Run], folder: str):
             raise DataError("Type the folder that evaluate wrote to.")
         return [read_run(Path(folder.strip()).expanduser())]
 
-    return added(runs, found)
+    yield from added(runs, found)
 
 
-def added(runs: list[Run], found):
+def added(runs: list[Run], found: Callable[[], list[Run]]) -> Iterator[tuple]:
     """The page with what ``found`` returns beside the runs that it had; as it was, with one sentence, where that fails."""
     try:
         runs = renamed([*(runs or []), *found()])
         if len(runs) > MOST_RUNS:
             raise DataError(f"A page shows {MOST_RUNS} runs at most; start again with fewer.")
-        return runs, *drawn(runs)
     except UserError as error:
         gr.Warning(html.escape(str(error)))  # Gradio's notices are HTML
-        return skipped()
+        yield skipped()
+        return
+    yield from drawn(runs)
 
 
 def skipped() -> tuple:
     return tuple(gr.skip() for _ in range(5))
 
 
-def cleared():
-    return [], *drawn([])
+def cleared() -> Iterator[tuple]:
+    yield from drawn([])
 
 
-def drawn(runs: Sequence[Run]) -> tuple:
-    """The report and its three files."""
+def drawn(runs: list[Run]) -> Iterator[tuple]:
+    """The runs, their report and its three files."""
     value = [json.dumps(report_value(runs), ensure_ascii=False)]
     if not runs:
-        return value, *(gr.DownloadButton(value=None, interactive=False) for _ in range(3))
-    folder = Path(tempfile.mkdtemp(prefix="lvspec-report-"))
+        yield runs, value, *(gr.DownloadButton(value=None, interactive=False) for _ in range(3))
+        return
     texts = {"report.html": html_report(runs)[0], "methods.csv": methods_csv(runs), "samples.csv": samples_csv(runs)}
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8", errors="replace", newline="")
-    return value, *(gr.DownloadButton(value=str(folder / name), interactive=True) for name in texts)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / name for name in texts]
+        for path, text in zip(paths, texts.values(), strict=True):
+            path.write_text(text, encoding="utf-8", errors="replace", newline="")
+        # the page copies the files before this generator goes on
+        yield runs, value, *(gr.DownloadButton(value=str(path), interactive=True) for path in paths)
 
 
 def open_clip(runs: list[Run], event: gr.EventData):

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lvspec_core.settings import METHOD_TITLES, RaceSettings
+from lvspec_core.terminal_words import share
 
 COLUMNS = ("method", "decode speedup", "end-to-end speedup", "tokens/s", "mean accepted length", "acceptance", "facts right", "same as AR")
 PEERS = {"generate": "`generate`", "generate_assisted": "`generate(assistant_model=…)`"}
@@ -29,7 +30,7 @@ def rows(result: dict) -> list[list[str]]:
                 f"{row['tokens_per_second']:.0f}",
                 f"{row['mean_accepted_length']:.2f}",
                 "–" if row["acceptance_rate"] is None else f"{row['acceptance_rate']:.0%}",
-                _share(row["facts_right"]),
+                share(row["facts_right"]),
                 f"{row['same_as_ar']:.0%}",
             ]
         )
@@ -53,7 +54,7 @@ def markdown_ablation(result: dict) -> str:
             name,
             f"{row['speedup_decode']:.2f}×",
             f"{row['mean_accepted_length']:.2f}",
-            _share(row["facts_right"]),
+            share(row["facts_right"]),
             f"{row['same_as_ar']:.0%}",
         )
         lines.append("| " + " | ".join(cells) + " |")
@@ -86,10 +87,6 @@ def markdown_scoring(result: dict) -> str:
         f" {found['recall']:.3f}. Scoring takes {cost['relevance']:.1%} of a round, everything beside the two models’ passes"
         f" (rules, caches, reading results) {cost['verification']:.1%}."
     )
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
 
 
 def markdown_departures(result: dict) -> str:

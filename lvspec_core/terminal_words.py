@@ -23,6 +23,10 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.0f} %"
 
 
+def share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
 def plain_text(text: str) -> str:
     """The text without control characters: a saved race or a file's name must not steer the terminal."""
     return CONTROLS.sub("", text.replace("\n", " ").replace("\t", " "))

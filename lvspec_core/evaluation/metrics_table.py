@@ -9,7 +9,7 @@ from rich.table import Table
 
 from lvspec_core.evaluation.results import Result
 from lvspec_core.settings import METHOD_TITLES
-from lvspec_core.terminal_words import percent, plain_text, times
+from lvspec_core.terminal_words import percent, plain_text, share, times
 
 
 def number(digits: int) -> Callable[[float | None], str]:
@@ -36,10 +36,6 @@ COLUMNS: dict[str, Callable[[Result], str]] = {
 
 FIRST = ("method", "decode speedup", "tokens/s", "mean accepted length", "same as AR", "facts right", "right answers")
 WIDE = 150  # characters that all columns take
-
-
-def share(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
 
 
 def filled(metrics: Sequence[Result]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from lvspec_core import __version__
 from lvspec_core.decoding import METHODS
 from lvspec_core.errors import DataError, SettingsError, VideoError
-from lvspec_core.evaluation.racing import warm_up
+from lvspec_core.evaluation.racing import parts_of_race, warm_up
 from lvspec_core.evaluation.results import Result, failed_result, sample_result
 from lvspec_core.evaluation.samples import Sample
 from lvspec_core.lmms.generation import Generation
@@ -130,17 +130,15 @@ class Runner:
 
     def _race(self, clip: VideoClip, settings: RaceSettings, generation: Generation) -> tuple[Start, LaneEnd, str, bool]:
         """The race's start and its lane's end, the answer, and whether a stop string ended it."""
-        watch = Watch(generation)
-        start = end = None
+        watch, records = Watch(generation), []
         for record in run_race(self.pair, clip, settings, watch.stopped):
-            if isinstance(record, Start):
-                start = record
-            elif isinstance(record, Round):
+            records.append(record)
+            if isinstance(record, Round):
                 watch.read(record)
-            elif isinstance(record, LaneEnd):
-                end = record
-        answer, stopped = generation.cut(end.text)
-        return start, end, answer, stopped
+        start, lanes, _ = parts_of_race(records)
+        lane = lanes[self.method]
+        answer, stopped = generation.cut(lane.text)
+        return start, lane, answer, stopped
 
 
 def check_calibrated(pair: Pair, settings: RaceSettings, processes: int) -> None:

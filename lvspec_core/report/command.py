@@ -16,19 +16,18 @@ from rich.console import Console
 from lvspec_core.errors import UserError
 from lvspec_core.evaluation.metrics_table import metrics_table
 from lvspec_core.evaluation.results import Result
-from lvspec_core.race_files import check_writable, load_race, write_whole
+from lvspec_core.race_files import check_writable, write_whole
 from lvspec_core.report.clips import KINDS, clips_of
 from lvspec_core.report.csv_files import methods_csv, samples_csv
+from lvspec_core.report.page import MOST_RACES, html_report
 from lvspec_core.report.runs import Run, read_runs
-from lvspec_core.report.summary import CLIPS, races_of, races_shown, report_value
+from lvspec_core.report.summary import CLIPS, report_value
 from lvspec_core.settings import METHOD_TITLES
 from lvspec_core.terminal_words import percent, plain_text, times
-from lvspec_core.view import report_page
 
 TITLES = {"fastest": "fastest", "slowest": "slowest", "furthest": "furthest from AR’s text"}
 IN_TERMINAL = 3
 MOST_CLIPS = 100
-MOST_RACES = 60  # in one HTML file: each takes some 300 kB
 PLAIN_WIDTH = 220
 
 
@@ -72,21 +71,6 @@ def write_html(runs: Sequence[Run], count: int, path: Path) -> None:
     write_whole(text, path)
     if left_out:
         print(f"{left_out} races are not in the file, which holds {MOST_RACES} at most; --clips lists fewer.", file=sys.stderr)
-
-
-def html_report(runs: Sequence[Run], count: int = CLIPS) -> tuple[str, int]:
-    """The page, and how many of the races of its clips it does not hold, because they are too many or cannot be read."""
-    value = report_value(runs, count)
-    known, keys = races_of(runs), races_shown(value)
-    races = {}
-    for key in keys:
-        if len(races) == MOST_RACES:
-            break
-        try:
-            races[key] = load_race(known[key])
-        except UserError:
-            continue
-    return report_page(value, races), len(keys) - len(races)
 
 
 def show(runs: Sequence[Run], console: Console) -> None:

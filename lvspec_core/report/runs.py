@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ class Run:
     races: dict[str, Path] = field(default_factory=dict)
     foreign: bool = False
 
-    @property
+    @cached_property
     def metrics(self) -> list[Result]:
         """One record for each method, as in ``metric.jsonl``."""
         return method_metrics(self.results)
@@ -205,7 +206,7 @@ def _entry(line: bytes, where: str) -> Entry:
 def with_speedups(results: Sequence[Result]) -> list[Result]:
     """Results of a program that states neither speedups nor equality, with both reckoned from its AR's: tokens per second of decoding
     against AR's on the same sample, and whether the texts are the same, since there are no token ids [ours]."""
-    ar = {result["sample_index"]: result for result in results if result["method"] == "ar" and not result["error"]}
+    ar = ar_by_sample(results)
     found = []
     for result in results:
         base, rate = ar.get(result["sample_index"]), rate_of(result)
@@ -216,6 +217,11 @@ def with_speedups(results: Sequence[Result]) -> list[Result]:
             more["same_as_ar"] = base["output"] == result["output"]
         found.append({**result, **more})
     return found
+
+
+def ar_by_sample(results: Iterable[Result]) -> dict[int, Result]:
+    """AR's finished record of each sample: what the others are compared with."""
+    return {result["sample_index"]: result for result in results if result["method"] == "ar" and not result["error"]}
 
 
 def rate_of(result: Result) -> float | None:

@@ -12,9 +12,10 @@ RACE_MARK = '"@RACE@"'
 
 
 def filled_page(name: str, parts: Mapping[str, str]) -> str:
-    """A page of the static folder, ``@NAME@`` replaced by each part: scripts, styles and markup of ours."""
+    """A page of the static folder, ``@NAME@`` replaced by each part, scripts, styles and markup of ours, and ``@HEAD@`` by the head of
+    all exported pages, whose content security policy lets nothing be loaded or sent."""
     text = read_static(name)
-    for part, content in parts.items():
+    for part, content in {"HEAD": read_static("export_head.html"), **parts}.items():
         before, after = text.split(f"@{part}@")
         # a script or a style ends at the first text that looks like its end
         text = before + content.replace("</script", "<\\/script").replace("</style", "<\\/style") + after

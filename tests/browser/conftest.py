@@ -220,13 +220,17 @@ class Visit:
     def hosts(self) -> set[str]:
         return {urlsplit(url).netloc for url in self.requests if url.startswith(("http", "ws"))}
 
-    def reload(self) -> None:
-        """Loads the page again, once it has its answer to what it asked of the server when it opened: Gradio calls a page that
-        leaves before that a broken connection."""
+    def loaded(self) -> None:
+        """Waits until the page has its answer to what it asked of the server when it opened: Gradio calls a page that is left before
+        that a broken connection."""
         for _ in range(200):
             if any("/queue/data" in url for url in self.answered):
                 break
             self.page.wait_for_timeout(50)
+
+    def reload(self) -> None:
+        """Loads the page again."""
+        self.loaded()
         self.answered.clear()
         self.page.reload()
 

@@ -38,6 +38,7 @@ def run_folder(tmp_path_factory):
 def test_a_run_is_added_and_its_clip_opens(standin, visit, run_folder, viewport, theme):
     tab = visit(standin, viewport, theme)
     page = tab.page
+    tab.loaded()
     page.get_by_role("link", name="Report").click()
     expect(page.locator(".lv-report-empty")).to_contain_text("No run yet")
     folder = page.locator("#run-folder textarea")

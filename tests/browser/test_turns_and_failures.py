@@ -22,11 +22,17 @@ def race_without_end(tab) -> None:
     tab.state("running")
 
 
-def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):
+def behind_a_race_without_end(standin, visit) -> tuple:
+    """Two tabs with a clip chosen: the first one races, the second would wait for it."""
     first, second = visit(standin), visit(standin)
     for tab in (first, second):
         tab.sample(0)
     race_without_end(first)
+    return first, second
+
+
+def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):
+    first, second = behind_a_race_without_end(standin, visit)
     second.race()
     second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('1 race before yours')")
     # an empty board is filled with a recorded race, which plays; others may be opened
@@ -50,12 +56,8 @@ def test_a_second_visitor_sees_the_place_in_the_queue(standin, visit):
 
 
 def test_a_place_in_the_queue_can_be_given_up(standin, visit):
-    first, second = visit(standin), visit(standin)
-    for tab in (first, second):
-        tab.sample(0)
-        tab.ask("endless")
-    first.race()
-    first.state("running")
+    first, second = behind_a_race_without_end(standin, visit)
+    second.ask("endless")
     second.race()
     second.page.wait_for_function("document.querySelector('.lv-headline').textContent.includes('before yours')")
     second.page.click("#stop")
@@ -67,12 +69,8 @@ def test_a_place_in_the_queue_can_be_given_up(standin, visit):
 
 def test_a_recorded_race_to_wait_by_is_dropped_when_the_place_was_given_up(standin, visit):
     """It is asked for by itself; what a visitor opens after that is shown."""
-    first, second = visit(standin), visit(standin)
-    for tab in (first, second):
-        tab.sample(0)
-        tab.ask("endless")
-    first.race()
-    first.state("running")
+    first, second = behind_a_race_without_end(standin, visit)
+    second.ask("endless")
     # a slow server: the recorded race comes when it is told to
     second.page.evaluate("window.slow = window.lvspecExample; window.lvspecExample = () => { window.called = true; }")
     second.race()

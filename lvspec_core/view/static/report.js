@@ -15,12 +15,10 @@ const COLUMN_TIPS = {
 const state = { report: null, run: 0, method: "", opened: "" };
 const laneClass = (method) => `lane-${Object.hasOwn(METHODS, method) ? method : "other"}`;
 const amount = (value, unit = "") => (value === null || value === undefined ? "–" : value.toFixed(2) + unit);
-const charts = [];
 
 function chartSection(title, note, label, figure) {
   const node = h("div", { class: "lv-chart", role: "img", "aria-label": label, "data-empty": "The chart is being drawn …" });
   const draw = buildChart(node, props.plotly, figure);
-  charts.push(draw);
   return { node, draw, root: h("section", { class: "lv-section" }, h("h3", {}, title), h("p", { class: "lv-note" }, note), node) };
 }
 

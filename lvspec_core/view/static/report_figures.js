@@ -13,6 +13,16 @@ const titleFor = (method) => (Object.hasOwn(METHODS, method) ? METHODS[method].t
 const plainLabel = (text) => (text.length > 28 ? text.slice(0, 27) + "…" : text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const raced = (report) => methodsOf(report).filter((method) => method !== "ar" && report.runs.some((run) => run.speedups[method]));
 
+// What the three charts share: their legend, and the axis of the speedup.
+function reportLayout(narrow, bottom, xTitle) {
+  const layout = baseLayout(narrow);
+  layout.margin = { l: 44, r: 12, t: 36, b: bottom };
+  Object.assign(layout, { showlegend: true, legend: LEGEND });
+  Object.assign(layout.yaxis, { ticksuffix: "×", rangemode: "tozero" });
+  if (xTitle) layout.xaxis.title = { text: xTitle, standoff: 6 };
+  return layout;
+}
+
 // A box for each run and method: quartiles, median, and where the middle nine tenths of the clips end.
 function spreadFigure(report, _, narrow) {
   const methods = raced(report);
@@ -25,13 +35,10 @@ function spreadFigure(report, _, narrow) {
       fillcolor: "rgba(0,0,0,0)", line: { color: colourFor(method), width: 2 }, hoverinfo: "y+name", whiskerwidth: 0.5,
     };
   });
-  const layout = baseLayout(narrow);
-  layout.margin = { l: 44, r: 12, t: 36, b: 32 };
+  const layout = reportLayout(narrow, 32);
   layout.boxmode = "group";
-  layout.showlegend = true;
-  layout.legend = LEGEND;
   Object.assign(layout.xaxis, { tickvals: report.runs.map((_run, place) => place), ticktext: report.runs.map((run) => plainLabel(run.name)), range: [-0.5, report.runs.length - 0.5] });
-  Object.assign(layout.yaxis, { ticksuffix: "×", rangemode: "tozero", hoverformat: ".2f" });
+  layout.yaxis.hoverformat = ".2f";
   layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: css("--lane-ar"), width: 1.5, dash: "dash" } }];
   return { traces, layout };
 }
@@ -46,13 +53,7 @@ function clipsFigure(run, _, narrow) {
     marker: { color: colourFor(method), symbol: SYMBOLS[method] || "x", size: 7, opacity: 0.75 },
     hovertemplate: "%{text}: %{y:.2f}× at %{x:.2f} tokens a round<extra>%{fullData.name}</extra>",
   }));
-  const layout = baseLayout(narrow);
-  layout.margin = { l: 44, r: 12, t: 36, b: 48 };
-  layout.showlegend = true;
-  layout.legend = LEGEND;
-  Object.assign(layout.xaxis, { title: { text: "tokens a round (mean accepted length)", standoff: 6 } });
-  Object.assign(layout.yaxis, { ticksuffix: "×", rangemode: "tozero" });
-  return { traces, layout };
+  return { traces, layout: reportLayout(narrow, 48, "tokens a round (mean accepted length)") };
 }
 
 // Runs that differ in frames alone, or in pair and frames: a line for each pair and method.
@@ -71,11 +72,5 @@ function framesFigure(report, _, narrow) {
       });
     }
   }
-  const layout = baseLayout(narrow);
-  layout.margin = { l: 44, r: 12, t: 36, b: 48 };
-  layout.showlegend = true;
-  layout.legend = LEGEND;
-  Object.assign(layout.xaxis, { title: { text: "frames", standoff: 6 } });
-  Object.assign(layout.yaxis, { ticksuffix: "×", rangemode: "tozero" });
-  return { traces, layout };
+  return { traces, layout: reportLayout(narrow, 48, "frames") };
 }
