@@ -203,6 +203,7 @@ def _method(ran: list[Ran], scenes: list[Scene | None]) -> dict:
     facts = facts_share([lane.text for lane in lanes], scenes)
     row["facts_right"] = None if facts is None else round(facts, 4)
     row["same_as_ar"] = round(sum(lane.same_as_ar is True for lane in lanes) / len(lanes), 4)
+    row["near_ties"] = sum(lane.near_tie is True for lane in lanes)
     tokens = sum(lane.tokens for lane in lanes)
     row["verdicts"] = {name: round(sum(lane.verdicts[name] for lane in lanes) / tokens, 4) for name in lanes[0].verdicts}
     return row

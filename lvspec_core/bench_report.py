@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lvspec_core.settings import METHOD_TITLES, RaceSettings
-from lvspec_core.terminal_words import share
+from lvspec_core.terminal_words import percent, same_as_ar, share
 
 COLUMNS = ("method", "decode speedup", "end-to-end speedup", "tokens/s", "mean accepted length", "acceptance", "facts right", "same as AR")
 PEERS = {"generate": "`generate`", "generate_assisted": "`generate(assistant_model=…)`"}
@@ -29,9 +29,9 @@ def rows(result: dict) -> list[list[str]]:
                 f"{row['speedup_total']:.2f}×" if name != "ar" else "1",
                 f"{row['tokens_per_second']:.0f}",
                 f"{row['mean_accepted_length']:.2f}",
-                "–" if row["acceptance_rate"] is None else f"{row['acceptance_rate']:.0%}",
+                percent(row["acceptance_rate"]),
                 share(row["facts_right"]),
-                f"{row['same_as_ar']:.0%}",
+                same_as_ar(row),
             ]
         )
     for name, row in result["peers"].items():
@@ -55,7 +55,7 @@ def markdown_ablation(result: dict) -> str:
             f"{row['speedup_decode']:.2f}×",
             f"{row['mean_accepted_length']:.2f}",
             share(row["facts_right"]),
-            f"{row['same_as_ar']:.0%}",
+            same_as_ar(row),
         )
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -67,9 +67,11 @@ def markdown_fidelity(result: dict) -> str:
     if result["attributes"]:
         ar, loose = result["attributes"]["ar"], result["attributes"]["lvspec"]
         lines = ["| facts right | " + " | ".join(ar) + " |", "| --- | " + " | ".join(["---:"] * len(ar)) + " |"]
-        lines += [f"| {title} | " + " | ".join(f"{row[name]:.1%}" for name in ar) + " |" for title, row in (("AR", ar), ("LVSpec", loose))]
+        lines += [f"| {title} | " + " | ".join(share(row[name]) for name in ar) + " |" for title, row in (("AR", ar), ("LVSpec", loose))]
         lines.append("")
-    anchors = "" if kept["anchors_kept"] is None else f"{kept['anchors_kept']:.1%} of AR’s anchors stand in LVSpec’s text in their order; "
+    anchors = (
+        "" if kept["anchors_kept"] is None else f"{share(kept['anchors_kept'])} of AR’s anchors stand in LVSpec’s text in their order; "
+    )
     sentence = (
         f"Without the truth, medians over {result['clips']} clips: {anchors}{kept['edit_distance']:.0%} of the tokens would have to be"
         f" changed to get from one text to the other; the target gives LVSpec’s text {kept['log_likelihood']:.2f} nats a token, and AR’s"

@@ -19,6 +19,7 @@ from lvspec_core.proposals import round_shapes, sampling_of
 from lvspec_core.records import End, Preparing, Record, Round, Start, Token
 from lvspec_core.relevance import Annotator
 from lvspec_core.settings import RaceSettings
+from lvspec_core.ties import judged
 from lvspec_core.video import VideoClip, describe, thumbnails
 
 FLUSH_SECONDS = 0.04  # rounds are annotated and handed out in batches of at most this age
@@ -80,9 +81,12 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
                 yield record
             waiting = []
             flushed = time.perf_counter()
-    for name in settings.methods:
-        yield lane_end(tallies[name], tallies.get("ar"))
     wall = time.perf_counter() - began
+    for name in settings.methods:
+        end = lane_end(tallies[name], tallies.get("ar"))
+        if end.same_as_ar is False and is_lossless(pair, settings, name):
+            end = judged(end, tallies["ar"].token_ids, prefilling.target_before("ar"), prefilling.last)
+        yield end
     if settings.details and prefilling.prompt and not stopped:
         texts = {name: tally.token_ids for name, tally in tallies.items() if tally.finished}
         yield from gather(pair, prefilling.prompt.grid, prefilling.last, texts, prefilling.target_before, should_stop)
@@ -105,8 +109,17 @@ def start_of(pair: Pair, clip: VideoClip, settings: RaceSettings) -> Start:
 
 def same_distribution(pair: Pair, settings: RaceSettings, method: str) -> bool | None:
     """True where a lane samples and verifies strictly, so that its text is distributed as AR's; None where nothing is claimed."""
-    strict = not METHODS[method].loose or pair.calibration is None
-    return True if settings.temperature > 0 and strict else None
+    return True if settings.temperature > 0 and is_strict(pair, method) else None
+
+
+def is_strict(pair: Pair, method: str) -> bool:
+    """Whether a lane accepts only what the target chooses: LVSpec does too where its pair could not be calibrated."""
+    return not METHODS[method].loose or pair.calibration is None
+
+
+def is_lossless(pair: Pair, settings: RaceSettings, method: str) -> bool:
+    """Whether a lane's text must be AR's, token by token, but for rounding."""
+    return is_strict(pair, method) and settings.temperature == 0
 
 
 class Scribe:

@@ -128,6 +128,8 @@ class LaneEnd:
     ÷ lane seconds per token, None without a finished AR lane. ``same_as_ar``: computed on token ids, None without AR.
     ``first_difference``: index of the first token that differs from AR's, None if none or no AR.
     ``same_distribution``: True where the lane samples and its method keeps AR's distribution, None where that is not claimed.
+    Where a lossless greedy lane leaves AR, ``departure_gap``: how far apart the target's logits of the two tokens are there, and
+    ``near_tie``: whether that is no more than rounding (lvspec_core/ties.py); None elsewhere.
     """
 
     lane: str
@@ -150,6 +152,8 @@ class LaneEnd:
     verdicts: dict
     error: str | None = None
     same_distribution: bool | None = None
+    departure_gap: float | None = None
+    near_tie: bool | None = None
     type: str = "lane"
 
 

@@ -181,7 +181,9 @@ class RaceView:
             return "reference" if end.finish != "stopped" else "stopped"
         if end.same_as_ar is None:
             return end.finish if end.finish == "stopped" else "–"
-        return "identical" if end.same_as_ar else f"differs at token {(end.first_difference or 0) + 1}"
+        if end.same_as_ar:
+            return "identical"
+        return f"differs at token {(end.first_difference or 0) + 1}" + (" (rounding)" if end.near_tie else "")
 
     def _head(self) -> list[RenderableType]:
         if self.start is None:

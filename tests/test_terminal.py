@@ -12,7 +12,7 @@ from rich.console import Console
 from lvspec_core.records import LaneEnd, Prefill, Round, Start, Token
 from lvspec_core.settings import RaceSettings
 from lvspec_core.terminal import MEANINGS, STYLES, LaneView, RaceView, follow, kind_of, style, watch
-from lvspec_core.terminal_words import plain_text
+from lvspec_core.terminal_words import percent, plain_text, share
 
 RACE = fake_race.recorded(RaceSettings(question="fast", max_new_tokens=60))
 
@@ -32,6 +32,12 @@ def view_of(records) -> RaceView:
 def test_nothing_is_known_before_the_start():
     assert "Reading the video" in drawn(RaceView().live(80, 24))
     assert "Reading the video" in drawn(RaceView().final(80))
+
+
+def test_only_all_of_it_reads_100():
+    """One text in 300 that leaves AR's must not be rounded away, nor one that keeps it."""
+    assert [share(value) for value in (1.0, 0.9996, 0.9967, 0.0001, 0.0, None)] == ["100.0%", "99.9%", "99.7%", "0.1%", "0.0%", "–"]
+    assert [percent(value) for value in (1.0, 0.9967, 0.5, 0.001, 0.0, None)] == ["100 %", "99 %", "50 %", "1 %", "0 %", "–"]
 
 
 def test_lanes_stand_side_by_side_where_they_fit():

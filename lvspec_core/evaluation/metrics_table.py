@@ -9,7 +9,7 @@ from rich.table import Table
 
 from lvspec_core.evaluation.results import Result
 from lvspec_core.settings import METHOD_TITLES
-from lvspec_core.terminal_words import percent, plain_text, share, times
+from lvspec_core.terminal_words import percent, plain_text, same_as_ar, share, times
 
 
 def number(digits: int) -> Callable[[float | None], str]:
@@ -28,7 +28,7 @@ COLUMNS: dict[str, Callable[[Result], str]] = {
     "tokens": lambda row: number(0)(row["avg_generate_len"]),
     "decode s": lambda row: number(2)(row["avg_decoding_time"]),
     "anchors": lambda row: percent(row["anchor_share"]),
-    "same as AR": lambda row: percent(row["same_as_ar"]),
+    "same as AR": lambda row: same_as_ar(row),
     "anchors kept": lambda row: percent((row["fidelity"] or {}).get("anchors_kept")),
     "facts right": lambda row: share(row["facts_right"]),
     "right answers": lambda row: share(row["accuracy"]),

@@ -26,7 +26,7 @@ Result = dict[str, Any]
 # a lane's own figures that a record takes over under their names
 FIGURES = (
     "finish", "token_ids", "rounds", "acceptance_rate", "prefill_seconds", "tokens_per_second", "speedup_decode", "speedup_total",
-    "same_as_ar", "same_distribution", "first_difference", "verdicts",
+    "same_as_ar", "same_distribution", "first_difference", "departure_gap", "near_tie", "verdicts",
 )  # fmt: skip
 # over samples: field of a sample's record -> what its median over samples is called; with quartiles
 MEDIANS = ("speedup_decode", "speedup_total", "acceptance_rate", "anchor_share", "prefill_seconds", "tokens_per_second")
@@ -112,6 +112,7 @@ def _metrics(method: str, results: Sequence[Result]) -> Result:
         row[name] = _rounded(float(np.median(values))) if values else None
         row[f"{name}_quartiles"] = [_rounded(float(each)) for each in np.quantile(values, [0.25, 0.75])] if values else None
     row["same_as_ar"] = _rounded(_mean([float(value) for value in _known(good, "same_as_ar")]))
+    row["near_ties"] = sum(result.get("near_tie") is True for result in good)
     facts = _known(good, "facts")
     row["facts_right"] = _rounded(sum(each["right"] for each in facts) / sum(each["total"] for each in facts)) if facts else None
     row["accuracy"] = _rounded(_mean([float(value) for value in _known(good, "correct")]))

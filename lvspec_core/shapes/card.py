@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lvspec_core.shapes.architectures import Architecture
 from lvspec_core.shapes.scene import ATTRIBUTES
+from lvspec_core.terminal_words import share
 
 TEXT = """---
 license: apache-2.0
@@ -49,7 +50,7 @@ def write_card(folder: Path, architecture: Architecture, models: dict[str, dict]
     for attribute in (*ATTRIBUTES, "all"):
         cells = (models["target"]["facts"], models["draft"]["facts"], models["draft"]["facts_pruned"])
         label = f"**{attribute}**" if attribute == "all" else attribute
-        rows.append(f"| {label} | " + " | ".join(f"{cell[attribute]:.1%}" for cell in cells) + " |")
+        rows.append(f"| {label} | " + " | ".join(share(cell[attribute]) for cell in cells) + " |")
     text = TEXT.format(
         name=folder.name,
         title=architecture.title,

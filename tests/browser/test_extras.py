@@ -75,6 +75,29 @@ def test_lanes_are_compared_with_ar_word_by_word(standin, visit, race_file):
     expect(compare.locator(".lv-compare-text")).to_have_count(0)
 
 
+@pytest.mark.parametrize(
+    ("near", "badge", "look", "tip"),
+    [(True, " · rounding", "off", "0.0000029 apart"), (False, "", "bad", "That is a fault"), (None, "", "off", "worded differently")],
+)
+def test_a_lossless_lane_that_leaves_ar_says_why(standin, visit, tmp_path, near, badge, look, tip):
+    records = [json.loads(json.dumps(to_dict(record))) for record in recorded()]
+    rounds = [record for record in records if record["type"] == "round" and record["lane"] == "naive_sd"]
+    rounds[-1]["tokens"][-1].update(id=93, text=" else")
+    ids = [token["id"] for record in rounds for token in record["tokens"]]
+    end = next(record for record in records if record["type"] == "lane" and record["lane"] == "naive_sd")
+    gap = None if near is None else 2.86e-6
+    end.update(token_ids=ids, same_as_ar=False, first_difference=len(ids) - 1, finish="end of text", near_tie=near, departure_gap=gap)
+    path = tmp_path / "tie.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    tab = visit(standin)
+    tab.open_file(path)
+    shown = tab.page.locator(".lv-lane[data-lane=naive_sd] .lv-badge")
+    expect(shown).to_have_text(f"leaves AR at token {len(ids)}{badge}")
+    expect(shown).to_have_attribute("data-look", look)
+    expect(shown).to_have_attribute("data-tip", re.compile(re.escape(tip)))
+    expect(tab.page.locator(".lv-table").first).to_contain_text(f"≠ at {len(ids)}{' (rounding)' if near else ''}")
+
+
 def test_what_if_starts_from_what_was_measured(standin, visit, race_file):
     tab = visit(standin)
     page = tab.page

@@ -111,3 +111,8 @@ def test_numbers_have_three_digits_that_matter(model, value, text):
 @pytest.mark.parametrize(("value", "text"), [(0.0042, "4.2 ms"), (0.042, "42 ms"), (0.42, "0.42 s"), (42, "42.0 s")])
 def test_seconds_have_their_unit(model, value, text):
     assert model.evaluate("secondsText", value) == text
+
+
+def test_only_all_of_it_reads_100(model):
+    shares = model.evaluate("(values) => values.map(percent)", [1, 0.9967, 0.5, 0.001, 0, None])
+    assert shares == ["100 %", "99 %", "50 %", "1 %", "0 %", "–"]

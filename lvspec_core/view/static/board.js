@@ -141,7 +141,7 @@ const ROWS = [
   ["Guesses accepted", FIGURES[3][2], (one) => percent(one.acceptance)],
   ["Prefill", "Seconds until the first token could be written: the parts of the prefill that this lane needs.", (one) => secondsText(one.prefill)],
   ["Decoding", "Seconds on this lane's own clock.", (one) => secondsText(one.seconds)],
-  ["Text against AR", "Token ids compared with AR's: the same from first to last, or different from this token on.", (one, name) => (name === "ar" || one.same === null ? "–" : one.same ? "same" : `≠ at ${one.differsAt + 1}`)],
+  ["Text against AR", "Token ids compared with AR's: the same from first to last, or different from this token on; “rounding”: two words equally probable to the target but for rounding.", (one, name) => (name === "ar" || one.same === null ? "–" : one.same ? "same" : `≠ at ${one.differsAt + 1}${one.nearTie ? " (rounding)" : ""}`)],
 ];
 
 function drawTable(figures) {

@@ -94,7 +94,9 @@ function drawBadge(dom, lane, figures) {
     [text, kind, tip] = ["identical to AR", "good", "Every token is the one that AR wrote: compared, not assumed."];
   } else if (figures.same === true) [text, kind, tip] = ["= AR so far", "good", "As far as both lanes have come, every token is the same."];
   else if (figures.same === false) {
-    [text, kind, tip] = [`leaves AR at token ${figures.differsAt + 1}`, "off", "From this word on the text is worded differently from AR's; the place is marked in the text."];
+    [text, kind, tip] = [`leaves AR at token ${figures.differsAt + 1}`, "off", departureTip(figures)];
+    if (figures.nearTie) text += " · rounding";
+    if (figures.nearTie === false) kind = "bad";
   }
   if (figures.sameDistribution && !figures.error) {
     [text, kind, tip] = ["same distribution as AR", "good", "This lane draws its words, and by its method from exactly AR’s probabilities: the words differ from AR’s, their odds do not."];
@@ -103,6 +105,14 @@ function drawBadge(dom, lane, figures) {
   setText(dom.badge, text);
   setAttribute(dom.badge, "data-look", kind);
   setAttribute(dom.badge, "data-tip", tip);
+}
+
+// Loose methods may leave AR's text. A lossless one may do so only where rounding decides between two words.
+function departureTip(figures) {
+  if (figures.nearTie === null) return "From this word on the text is worded differently from AR's; the place is marked in the text.";
+  const apart = `the target's logits of the two are ${figures.gap === null ? "an unknown distance" : Number(figures.gap.toPrecision(2))} apart`;
+  if (figures.nearTie) return `A tie: AR's word and this one are equally probable but for rounding (${apart}), and a pass over several tokens rounds otherwise than one over a single token. The method itself is lossless.`;
+  return `This method is lossless, so its text should be AR's, and rounding does not explain this word (${apart}). That is a fault: please save the race and report it.`;
 }
 
 // Own time to the right, tokens upwards, the same scale in all lanes: the steeper, the faster.

@@ -139,7 +139,8 @@ function figuresAt(race, lane, t) {
     rate: seconds > 0 ? tokens / seconds : null,
     perRound: count ? tokens / count : null,
     acceptance: proposed ? accepted / proposed : null,
-    decode: null, total: null, same: null, differsAt: null, sameDistribution: Boolean(end?.same_distribution) && lane !== ar,
+    decode: null, total: null, same: null, differsAt: null, gap: null, nearTie: null,
+    sameDistribution: Boolean(end?.same_distribution) && lane !== ar,
     prefill: end ? end.prefill_seconds : prefillSeconds(race, lane.name),
   };
   if (ar && count) {
@@ -166,6 +167,8 @@ function figuresAt(race, lane, t) {
     if (end.finish !== "stopped" && lane !== ar) {
       figures.same = end.same_as_ar;
       figures.differsAt = end.first_difference;
+      figures.gap = end.departure_gap ?? null;
+      figures.nearTie = end.near_tie ?? null;
     }
   }
   return figures;
@@ -229,8 +232,11 @@ function digits(value, unit = "") {
   const text = value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
   return text + unit;
 }
+// Only all of it reads 100 %, and only none of it 0 %.
 function percent(value) {
-  return value === null || value === undefined ? "–" : `${Math.round(value * 100)} %`;
+  if (value === null || value === undefined) return "–";
+  const lowest = value > 0 ? 1 : 0, highest = value < 1 ? 99 : 100;
+  return `${Math.min(Math.max(Math.round(value * 100), lowest), highest)} %`;
 }
 function secondsText(value) {
   if (value === null || value === undefined || !isFinite(value)) return "–";
