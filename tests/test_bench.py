@@ -163,6 +163,21 @@ def test_a_folder_of_videos_is_raced_without_any_truth(random_pair, make_clip, m
     assert result["fidelity"]["log_likelihood_ar"] < 0
 
 
+def test_json_is_one_object_on_stdout_and_nothing_is_written(random_pair, make_clip, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(bench, "load_pair", lambda name, settings: random_pair)
+    monkeypatch.setattr(bench, "clips_of", lambda *_: [make_clip(4), make_clip(4, seed=1)])
+    monkeypatch.setattr(bench, "RaceSettings", Short)
+    monkeypatch.setattr(bench, "WATCHED_ROUNDS", 2)
+    assert bench.main(["--clips", str(tmp_path), "--frames", "4", "--json", "--out", str(tmp_path)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result["methods"]) == set(METHODS)
+    for row in result["methods"].values():
+        assert set(bench.FIGURES) | {"facts_right", "same_as_ar", "near_ties"} <= set(row)
+    assert all(result["peers"][name]["tokens_per_second"] > 0 for name in ("generate", "generate_assisted"))
+    assert {"pair", "clips", "environment", "anchors"} <= set(result)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(("arguments", "error"), [(["--clips", "0"], SettingsError), (["--clips", "/nowhere"], PairError)])
 def test_bad_clips_are_one_sentence(arguments, error, pair):
     with pytest.raises(error):
