@@ -19,7 +19,7 @@ from lvspec_core import view
 from lvspec_core.links import read_link
 from lvspec_core.settings import DEFAULT_QUESTION, FURTHER_RANGES, METHOD_TITLES, METHODS, PROPOSALS, RANGES
 from page_pairs import LOCAL, OFFER, build_own_pair, pair_choices, pair_notice
-from page_report import ROUTE, build_report_page
+from page_report import ROUTE, RaceBoard, build_report_page
 from races import (
     DEFAULTS,
     KNOBS,
@@ -63,10 +63,6 @@ CONTROLS = {
 LINKED = ("pair", "question", "methods", "anchor_quantile", *KNOBS)
 GENERAL = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed", "proposal", "adaptive", "temperature", "top_p")
 PROPOSAL_TITLES = {"chain": "chain", "static_tree": "static tree (25 words)", "dynamic_tree": "dynamic tree"}
-
-
-class Board(gr.HTML):
-    """The race, drawn in place from :class:`lvspec_core.view.Feed` values."""
 
 
 class FilmStrip(gr.HTML):
@@ -176,7 +172,7 @@ def build() -> gr.Blocks:
         strip = FilmStrip(
             {"state": "empty"}, html_template=view.STRIP.html, js_on_load=view.STRIP.script, apply_default_css=False, elem_id="strip"
         )
-        board = Board(
+        board = RaceBoard(
             html_template=view.BOARD.html,
             js_on_load=view.BOARD.script,
             apply_default_css=False,

@@ -29,7 +29,7 @@ class Report(gr.HTML):
 
 
 class RaceBoard(gr.HTML):
-    """The race of a clip, as the race page draws a saved one."""
+    """A race, drawn in place from :class:`lvspec_core.view.Feed` values, here and on the race page."""
 
 
 def add_files(runs: list[Run], paths: list[str] | None) -> Iterator[tuple]:

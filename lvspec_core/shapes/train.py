@@ -272,6 +272,8 @@ def _adopt(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     stages = len(recipe.stages)
     if not 2 <= options.adopt <= stages + 1:
         parser.error(f"--adopt takes a stage from 2 to {stages + 1} (which stands for a finished training).")
+    if (options.work / f"{options.model}.pt").exists():
+        parser.error(f"{options.work} holds a training of the {options.model} already, which --adopt would replace: name another --work.")
     training = Training(options.model, options.work, recipe)
     training.adopt(options.out / options.model, options.adopt - 1)
     training.save()

@@ -37,10 +37,6 @@ def step(lane: str, seconds: float, ids: list[int], verdict: str = "exact", gues
     return {"type": "round", "lane": lane, "seconds": seconds, "draft_seconds": 0, "proposed": proposed, "accepted": kept, "tokens": tokens}
 
 
-def guess(guesses: int, kept: int, verdict: str) -> dict:
-    return step("lvspec", 1, [1], verdict, guesses, kept)
-
-
 AR = [step("ar", second, [second], "ar") for second in range(1, 11)]
 FAST = [step("lvspec", 2, [1, 2, 3, 4, 5], guesses=4, kept=4), step("lvspec", 4, [6, 7, 99], guesses=4, kept=2)]
 RACE = [start("ar", "lvspec"), *AR, *FAST]
@@ -88,19 +84,6 @@ def test_a_failed_lane_claims_nothing(model):
 def test_a_batch_that_comes_twice_counts_once(model):
     known = model.evaluate("takenTwice", RACE)
     assert known == [len(RACE), list(range(1, 11))]
-
-
-@pytest.mark.parametrize(
-    ("round_record", "sentence"),
-    [
-        (AR[0], "the target wrote 1 word"),
-        (guess(6, 6, "bonus"), "the draft guessed 6 words; the target kept all and added 1 of its own"),
-        (guess(6, 5, "correction"), "the draft guessed 6 words; the target kept 5 and wrote 1 of its own instead"),
-        (guess(1, 0, "correction"), "the draft guessed 1 word; the target kept none and wrote 1 of its own instead"),
-    ],
-)
-def test_a_round_in_plain_words(model, round_record, sentence):
-    assert model.evaluate("roundSentence", round_record) == sentence
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "–"), (0.4, "0.40×"), (2.714, "2.71×"), (27.14, "27.1×"), (271.4, "271×")])

@@ -203,8 +203,11 @@ def test_a_written_out_model_can_be_trained_on_when_its_checkpoint_is_lost(tmp_p
     assert (finished.stage, finished.step) == (2, 0)
     weights = first.model.state_dict()
     assert all(torch.equal(weights[name], weight) for name, weight in finished.model.state_dict().items())
-    assert train.main([*command, "--adopt", "2"]) == 0
-    further = train.Training("draft", tmp_path / "work", recipe)
+    with pytest.raises(SystemExit):
+        train.main([*command, "--adopt", "2"])
+    assert "holds a training of the draft already" in capsys.readouterr().err
+    assert train.main([*command, "--adopt", "2", "--work", str(tmp_path / "further")]) == 0
+    further = train.Training("draft", tmp_path / "further", recipe)
     assert further.stage == 2
     assert not all(torch.equal(weights[name], weight) for name, weight in further.model.state_dict().items())
     for wrong in (["--adopt", "1"], ["--adopt", "4"], ["--adopt", "2", "--model", "both"]):

@@ -216,16 +216,6 @@ function roundSizes(lane, t) {
   return sizes;
 }
 
-// What one round did, in plain words.
-function roundSentence(round) {
-  const words = (count) => (count === 1 ? "1 word" : `${count} words`);
-  if (!round.proposed.length) return "the target wrote 1 word";
-  const own = round.tokens.filter((token) => token.verdict === "correction" || token.verdict === "bonus");
-  const kept = round.accepted === round.proposed.length ? "kept all" : `kept ${round.accepted || "none"}`;
-  const added = own.length ? (own[0].verdict === "correction" ? " and wrote 1 of its own instead" : " and added 1 of its own") : "";
-  return `the draft guessed ${words(round.proposed.length)}; the target ${kept}${added}`;
-}
-
 // Numbers with at most three digits that matter.
 function digits(value, unit = "") {
   if (value === null || value === undefined || !isFinite(value)) return "–";
