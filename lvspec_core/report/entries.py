@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lvspec_core.errors import DataError, RecordError
+from lvspec_core.evaluation.results import Result
 from lvspec_core.typed_json import parse_json, read_typed, short
 
 LONGEST_LINE = 4_000_000  # bytes
@@ -78,6 +79,11 @@ class Entry:
     race: str | None = None
     error: str | None = None
     verdicts: dict | None = None
+
+    def result(self) -> Result:
+        """The record as plain values."""
+        # asdict copies every value: a third of the time that a large file takes
+        return vars(self) | {name: each and dict(vars(each)) for name, each in (("fidelity", self.fidelity), ("facts", self.facts))}
 
 
 def read_entries(path: Path, name: str) -> Iterator[Entry]:

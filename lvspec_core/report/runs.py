@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -117,7 +117,7 @@ def make_run(name: str, files: Sequence[Path], plan: dict, folder: Path | None) 
     entries: dict[tuple[int, str], Result] = {}
     for path in files:
         for entry in read_entries(path, str(path) if folder else path.name):
-            entries.setdefault((entry.sample_index, entry.method), asdict(entry))
+            entries.setdefault((entry.sample_index, entry.method), entry.result())
             if len(entries) > MOST_RECORDS:
                 raise DataError(f"{path} holds more than {MOST_RECORDS:,} records.")
     if not entries:
@@ -191,8 +191,8 @@ def run_of_files(paths: Sequence[Path]) -> list[Run]:
     if len(results) > 1:
         return [make_run(UPLOADED, [path], {}, None) for path in results]
     results += [path for path in paths if path.match(PARTS)]
-    if not results and len(paths) == 1 and paths[0].suffix == ".jsonl":
-        results = list(paths)
+    if not results and paths and all(path.suffix == ".jsonl" for path in paths):  # under names of their own, as "results (1).jsonl"
+        return [make_run(path.stem, [path], {}, None) for path in paths]
     if not results:
         raise DataError(f"There is no {RESULTS} among the files; choose the folder that evaluate wrote to.")
     plans = [path for path in paths if path.name == RUN]

@@ -37,6 +37,7 @@ def _run_value(run: Run, place: int, columns: Sequence[str], count: int) -> Valu
         "frames": run.frames,
         "samples": run.samples,
         "foreign": run.foreign,
+        "kept": bool(run.races),
         "told": run.described(),
         "rows": [{"method": row["method"], "cells": [COLUMNS[name](row) for name in columns[1:]]} for row in metrics],
         "speedups": {method: spread([each["speedup_decode"] for each in results]) for method, results in by_method.items()},

@@ -24,7 +24,7 @@ def report_page(value: dict, races: Mapping[str, Iterable[Record]]) -> str:
     }
     text = filled_page("report_export.html", parts)
     # texts of others last, so that nothing in them is taken for a mark
-    feeds = {key: "".join(Feed(recorded=True).over(records)) for key, records in races.items()}
+    feeds = {key: "".join(Feed(recorded=True, key=key).over(records)) for key, records in races.items()}
     before, rest = text.split('"@RACES@"')
     between, after = rest.split('"@VALUE@"')
     inner = ",".join(f"{json.dumps(key)}:{feed}" for key, feed in feeds.items())
