@@ -106,6 +106,8 @@ def test_the_clips_to_look_at(own, foreign):
 def test_what_failed_counts_nowhere_and_is_told(tmp_path):
     broken = make_run("x", [write(tmp_path / "b" / "results.jsonl", own_rows(2, error="The file is damaged."))], {}, None)
     value = report_value([broken])
+    assert set(value["runs"][0]["speedups"].values()) == {None}, "as in the table, though the records state speedups"
+    assert value["runs"][0]["points"]["lvspec"] == []
     assert value["runs"][0]["failures"] == [{"name": f"clip {each}", "error": "The file is damaged."} for each in (0, 1)]
     assert value["runs"][0]["clips"]["lvspec"]["fastest"] == []
 

@@ -115,6 +115,12 @@ def test_a_line_without_an_end_says_that_it_is_too_long(tmp_path):
         read_run(path)
 
 
+def test_files_of_any_name_are_runs_of_their_own(tmp_path):
+    """As a browser names a file that it has saved before."""
+    files = [write(tmp_path / name, own_rows(1)) for name in ("results (1).jsonl", "other.jsonl")]
+    assert [run.name for run in run_of_files(files)] == ["results (1)", "other"]
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_a_name_that_no_folder_can_have_is_one_sentence(tmp_path, name):
     with pytest.raises(DataError):
@@ -154,3 +160,11 @@ def test_two_reports_in_one_file_are_refused(tmp_path, capsys):
 def test_no_cell_is_a_formula(tmp_path, start):
     rows = [row | {"name": f"{start}1+1"} for row in own_rows(1)]
     assert f"'{start}1+1" in samples_csv([read_run(run_of(tmp_path, rows))])
+
+
+def test_a_run_says_whether_any_race_lies_beside_it(tmp_path):
+    folder = run_of(tmp_path, own_rows(1))
+    assert not report_value([read_run(folder)])["runs"][0]["kept"]
+    (folder / "races").mkdir()
+    (folder / "races" / "000000.jsonl").write_text("{}\n")
+    assert report_value([read_run(folder)])["runs"][0]["kept"]

@@ -150,6 +150,11 @@ def ar_by_sample(results: Iterable[Result]) -> dict[int, Result]:
     return {result["sample_index"]: result for result in results if result["method"] == "ar" and not result["error"]}
 
 
+def finished(results: Iterable[Result], method: str) -> list[Result]:
+    """The results of a method that count, as in its row of the table: not those that failed, whatever figures they may state."""
+    return [result for result in results if result["method"] == method and not result["error"] and result["generate_len"]]
+
+
 def rate_of(result: Result) -> float | None:
     """Tokens per second of decoding; None where the time is not known, or was rounded to nothing."""
     length, seconds = result["generate_len"], result["decoding_time"]

@@ -47,6 +47,12 @@ function spreadFigure(report, _, narrow) {
   if (!traces.length) return emptied(layout, "No speedup is known.");
   layout.boxmode = "group";
   Object.assign(layout.xaxis, { tickvals: report.runs.map((_run, place) => place), ticktext: report.runs.map((run) => plainLabel(run.name)), range: [-0.5, report.runs.length - 0.5] });
+  if (report.runs.length > (narrow ? 2 : 4)) {
+    // upright names, in a place of their own; slanting, the first one would not fit and be left out
+    layout.height += 140;
+    layout.margin.b += 140;
+    Object.assign(layout.xaxis, { tickangle: -90 });
+  }
   layout.yaxis.hoverformat = ".2f";
   layout.shapes = [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: css("--lane-ar"), width: 1.5, dash: "dash" } }];
   return { traces, layout };
