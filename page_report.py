@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,7 +58,8 @@ def add_folder(runs: list[Run], folder: str) -> Iterator[tuple]:
             raise DataError("A Space reads no folders of its own; upload the run.")
         if not folder.strip():
             raise DataError("Type the folder that evaluate wrote to.")
-        return [read_run(Path(folder.strip()).expanduser())]
+        # unlike Path.expanduser, this leaves a "~nobody" that it does not know as it is
+        return [read_run(Path(os.path.expanduser(folder.strip())))]
 
     yield from added(runs, found)
 
@@ -100,11 +102,12 @@ def drawn(runs: list[Run]) -> Iterator[tuple]:
 
 def open_clip(runs: list[Run], event: gr.EventData):
     """The race of a clip that was clicked."""
-    path = races_of(runs or []).get(str(event.race))
+    key = str(event.race)
+    path = races_of(runs or []).get(key)
     if path is None:
         return gr.skip()
     try:
-        return view.Feed(recorded=True).over(load_race(path))
+        return view.Feed(recorded=True, key=key).over(load_race(path))
     except UserError as error:
         gr.Warning(html.escape(str(error)))
         return gr.skip()
@@ -144,9 +147,11 @@ def build_report_page() -> None:
     )  # fmt: skip
     hidden = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": 8}
     outputs = [runs, report, page, methods, samples]
-    folder.upload(add_files, [runs, folder], outputs, **hidden)
-    files.upload(add_files, [runs, files], outputs, **hidden)
+    # one after the other, and each: two at once would both begin with the runs of before, and one of them would be lost
+    in_turn = {**hidden, "concurrency_id": "report", "concurrency_limit": 1, "trigger_mode": "multiple"}
+    folder.upload(add_files, [runs, folder], outputs, **in_turn)
+    files.upload(add_files, [runs, files], outputs, **in_turn)
     if LOCAL:
-        place.submit(add_folder, [runs, place], outputs, **hidden)
-    clear.click(cleared, None, outputs, **hidden)
-    report.select(open_clip, runs, board, **hidden)
+        place.submit(add_folder, [runs, place], outputs, **in_turn)
+    clear.click(cleared, None, outputs, **in_turn)
+    report.select(open_clip, runs, board, trigger_mode="always_last", **hidden)

@@ -56,6 +56,9 @@ class Parser(argparse.ArgumentParser):
 def main(argv: list[str] | None = None) -> int:
     """Runs a command; returns its exit status: 0, 1 when a lane failed, 2 for what the user can put right, 130 after Ctrl-C."""
     argv = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that knows ASCII alone shows the rest as question marks
+            stream.reconfigure(errors="replace")
     try:
         if argv and argv[0] in TOOLS and available(argv[0]):
             return importlib.import_module(TOOLS[argv[0]][0]).main(argv[1:]) or 0

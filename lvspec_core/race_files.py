@@ -40,33 +40,46 @@ def save_race(records: Iterable[Record], path: str | Path) -> Path:
 
 
 def write_whole(text: str, path: str | Path) -> Path:
-    """Writes a race's text to ``path``, whole or not at all; returns the path. Raises RecordError."""
+    """Writes a text to ``path``, whole or not at all, through a link to what it names; returns the path. Raises RecordError."""
     path = Path(path)
     data = text.encode("utf-8", "replace")
     check_writable(path)
+    real = Path(os.path.realpath(path))
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=real.parent, prefix=f".{real.name[:40]}.", delete=False) as file:
             temporary = file.name
             file.write(data)
         os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        os.replace(temporary, real)
     except OSError as error:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
-        raise RecordError(f"The race cannot be saved as {path}: {error.strerror}.") from None
+        raise RecordError(f"{path} cannot be saved: {error.strerror}.") from None
     return path
 
 
 def check_writable(path: str | Path) -> None:
-    """Raises RecordError unless a race can be saved there: asked before a race, so that its result is not lost after it."""
-    path = Path(path)
+    """Raises RecordError unless a file can be saved there: asked before a race, so that its result is not lost after it."""
+    real = Path(os.path.realpath(path))
+    try:
+        why = _why_not(real)
+    except (OSError, ValueError) as error:  # a name that is too long, a folder that nobody may look into
+        why = getattr(error, "strerror", None) or "its name is not valid"
+    if why:
+        raise RecordError(f"{path} cannot be saved: {why}.")
+
+
+def _why_not(path: Path) -> str:
     if path.is_dir():
-        raise RecordError(f"The race cannot be saved as {path}: it is a folder.")
+        return "it is a folder; name a file in it"
+    if path.exists() and not path.is_file():
+        return "it is a device, which would be replaced by a file; name a file"  # as /dev/null, for all programs
     if not path.parent.is_dir():
-        raise RecordError(f"The race cannot be saved as {path}: the folder does not exist.")
+        return f"there is no folder {path.parent}; make it first"
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise RecordError(f"The race cannot be saved as {path}: you may not write there.")
+        return "you may not write there"
+    return ""
 
 
 def load_race(path: str | Path) -> list[Record]:

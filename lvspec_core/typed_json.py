@@ -41,7 +41,7 @@ def read_typed(value: object, hint: Any, where: str) -> Any:
         return float(value)
     if hint in (str, dict) and type(value) is hint:
         _check_extent(value, where)
-        return _printable(value)
+        return printable(value)
     if hint in (int, bool) and type(value) is hint:
         return value
     wanted = {str: "a text", dict: "an object", int: "a whole number", float: "a number", bool: "true or false"}[hint]
@@ -95,14 +95,14 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _printable(value: Any) -> Any:
-    # a lone surrogate, legal in JSON, could be neither printed nor sent to a browser
+def printable(value: Any) -> Any:
+    """The value without lone surrogates: legal in JSON and in names of files, they could be neither printed nor sent to a browser."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, list):
-        return [_printable(item) for item in value]
+        return [printable(item) for item in value]
     if isinstance(value, dict):
-        return {_printable(name): _printable(item) for name, item in value.items()}
+        return {printable(name): printable(item) for name, item in value.items()}
     return value
 
 

@@ -115,7 +115,7 @@ def test_a_race_is_saved(run, tmp_path):
         (race("--pruning-ratio", "nan"), "must be a number"),
         (race("--question", " "), "Type a question"),
         (race("--question", "refuse"), "The pair cannot be loaded"),
-        (race("--save", "/nowhere/at/all.jsonl"), "the folder does not exist"),
+        (race("--save", "/nowhere/at/all.jsonl"), "there is no folder"),
         (race("--fra", "3"), "unrecognized arguments"),
         (("race",), "CLIP"),
         ((), "COMMAND"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from dataclasses import replace
 
@@ -243,6 +244,26 @@ def test_saving_where_it_cannot_be_is_refused_before_and_after_a_race(tmp_path):
     with pytest.raises(RecordError, match="not finite"):
         save_race([End("finished", float("nan"))], tmp_path / "race.jsonl")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_replaces_no_device_and_no_link(tmp_path):
+    """As root, ``--save /dev/null`` made /dev/null an ordinary file, for every program on the machine."""
+    pipe, kept, link = tmp_path / "pipe", tmp_path / "kept.jsonl", tmp_path / "link.jsonl"
+    os.mkfifo(pipe)
+    for ask in (check_writable, lambda path: save_race(RACE, path)):
+        with pytest.raises(RecordError, match="cannot be saved: it is a device"):
+            ask(pipe)
+    assert pipe.is_fifo()
+    link.symlink_to(kept)
+    save_race(RACE, link)
+    assert link.is_symlink()
+    assert kept.is_file()
+
+
+def test_a_name_that_is_too_long_is_one_sentence_and_a_long_one_is_none(tmp_path):
+    with pytest.raises(RecordError, match="cannot be saved: File name too long"):
+        check_writable(tmp_path / ("x" * 300))
+    assert save_race(RACE, tmp_path / ("x" * 250)).is_file()
 
 
 def test_a_lone_surrogate_becomes_printable(tmp_path):

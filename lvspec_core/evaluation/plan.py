@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lvspec_core.errors import DataError
+from lvspec_core.errors import DataError, RecordError
 from lvspec_core.evaluation.journal import RUN, parts_of, write_safely
+from lvspec_core.typed_json import parse_json, read_typed, short
 
 FORMAT = 1
 LOCK = ".lock"
@@ -51,13 +52,15 @@ def read_plan(folder: Path) -> dict:
     if not path.exists():
         return {}
     try:
-        plan = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        plan = read_typed(parse_json(path.read_bytes()), dict, RUN)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    except RecordError:
         plan = None
     if not isinstance(plan, dict) or not isinstance(plan.get("settings"), dict):
         raise DataError(f"{path} is damaged, so nobody knows how the results beside it were made.")
     if plan.get("format") != FORMAT:
-        raise DataError(f"{path} was written in format {plan.get('format')}; this LVSpec Race reads format {FORMAT}.")
+        raise DataError(f"{path} was written in format {short(plan.get('format'))}; this LVSpec Race reads format {FORMAT}.")
     return plan
 
 

@@ -114,7 +114,8 @@ def _metrics(method: str, results: Sequence[Result]) -> Result:
     row["same_as_ar"] = _rounded(_mean([float(value) for value in _known(good, "same_as_ar")]))
     row["near_ties"] = sum(result.get("near_tie") is True for result in good)
     facts = _known(good, "facts")
-    row["facts_right"] = _rounded(sum(each["right"] for each in facts) / sum(each["total"] for each in facts)) if facts else None
+    total = sum(each["total"] for each in facts)
+    row["facts_right"] = _rounded(sum(each["right"] for each in facts) / total) if total else None
     row["accuracy"] = _rounded(_mean([float(value) for value in _known(good, "correct")]))
     row["fidelity"] = fidelity_medians(_known(good, "fidelity"))
     row["verdicts"] = _shares(_known(good, "verdicts"))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rapidfuzz.distance import Levenshtein
 
 from lvspec_core.evaluation.results import Result
-from lvspec_core.report.runs import Run, ar_by_sample
+from lvspec_core.report.runs import Run, ar_by_sample, finished
 
 KINDS = ("fastest", "slowest", "furthest")
 MOST_WORDS = 2000  # of a text that is compared word by word
@@ -18,8 +18,7 @@ def clips_of(run: Run, method: str, count: int) -> dict[str, list[Result]]:
     """At most ``count`` clips of each of KINDS, as :func:`clip` describes them. A clip is not both among the fastest and the slowest;
     one whose text is AR's is not far from it."""
     ar = ar_by_sample(run.results)
-    results = [result for result in run.results if result["method"] == method and not result["error"] and result["generate_len"]]
-    found = [clip(result, ar.get(result["sample_index"])) for result in results]
+    found = [clip(result, ar.get(result["sample_index"])) for result in finished(run.results, method)]
     timed = sorted((each for each in found if each["speedup"] is not None), key=lambda each: (-each["speedup"], each["sample"]))
     fast = min(count, (len(timed) + 1) // 2)
     apart = [each for each in found if each["distance"] and method != "ar"]

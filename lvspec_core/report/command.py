@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lvspec_core.errors import UserError
+from lvspec_core.evaluation.journal import METRICS, RUN, parts_of
 from lvspec_core.evaluation.metrics_table import metrics_table
 from lvspec_core.evaluation.results import Result
 from lvspec_core.race_files import check_writable, write_whole
@@ -49,7 +51,9 @@ def main(arguments: list[str]) -> int:
     files = [path for path in (options.html, options.csv, options.samples_csv) if path]
     for path in files:
         check_writable(path)
+    check_apart(files)
     runs = read_runs(options.runs)
+    check_kept(files, options.runs, runs)
     if options.csv:
         write_whole(methods_csv(runs), options.csv)
     if options.samples_csv:
@@ -57,12 +61,30 @@ def main(arguments: list[str]) -> int:
     if options.html:
         write_html(runs, options.clips, options.html)
     if options.json:
-        print(json.dumps(report_value(runs, options.clips), ensure_ascii=False))
+        print(json.dumps(report_value(runs, options.clips), allow_nan=False))
     else:
         show(runs, Console())
     if files:
         print(f"written: {', '.join(plain_text(str(path)) for path in files)}", file=sys.stderr)
     return 0
+
+
+def check_apart(files: Sequence[Path]) -> None:
+    """UserError if two of the files to write are one."""
+    real = [os.path.realpath(path) for path in files]
+    twice = next((path for place, path in enumerate(files) if real[place] in real[:place]), None)
+    if twice:
+        raise UserError(f"{twice} is to be written twice; name a file for each.")
+
+
+def check_kept(files: Sequence[Path], folders: Sequence[Path], runs: Sequence[Run]) -> None:
+    """UserError if a file to write is one that a run consists of: its results took hours."""
+    own = [part for path in folders if path.is_dir() for part in (*parts_of(path), path / RUN, path / METRICS)]
+    own += [*folders, *(race for run in runs for race in run.races.values())]
+    real = {os.path.realpath(path) for path in own}
+    lost = next((path for path in files if os.path.realpath(path) in real), None)
+    if lost:
+        raise UserError(f"{lost} is part of the run and would be lost; name another file.")
 
 
 def write_html(runs: Sequence[Run], count: int, path: Path) -> None:

@@ -10,7 +10,7 @@ from lvspec_core.evaluation.results import Result
 from lvspec_core.report.runs import TOLD, Run
 
 # a spreadsheet takes a cell that begins with one of these for a formula, whoever wrote it
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def methods_csv(runs: Sequence[Run]) -> str:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from lvspec_core.errors import DataError, RecordError
+from lvspec_core.errors import DataError
 from lvspec_core.evaluation.journal import PARTS, RESULTS, RUN, parts_of
 from lvspec_core.evaluation.plan import read_plan
 from lvspec_core.evaluation.results import Result, method_metrics
-from lvspec_core.typed_json import parse_json, read_typed
+from lvspec_core.report.entries import read_entries
+from lvspec_core.typed_json import printable
 
 MOST_RECORDS = 1_000_000
 UPLOADED = "uploaded run"
-LONGEST_LINE = 4_000_000  # bytes
+SHORTEST = 1e-6  # seconds; a time below that was rounded to nothing, and a rate by it would be anything
 # what of a plan is told, in this order: label -> where it stands
 TOLD = {
     "Pair": ("pair", "title"),
@@ -37,52 +38,6 @@ TOLD = {
     "torch": ("environment", "torch"),
     "transformers": ("environment", "transformers"),
 }
-
-
-@dataclass(frozen=True)
-class Facts:
-    right: int
-    total: int
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a text keeps of AR's, as :class:`lvspec_core.fidelity.Fidelity` has it."""
-
-    anchors_kept: float | None = None
-    edit_distance: float | None = None
-    log_likelihood: float | None = None
-    log_likelihood_ar: float | None = None
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What a report takes of a record; what a file does not have is None, as most of it in SpecVLM's files."""
-
-    sample_index: int
-    method: str
-    decoding_time: float | None = None
-    generate_len: int | None = None
-    average_accept_length: float | None = None
-    output: str | None = None
-    rounds: int | None = None
-    acceptance_rate: float | None = None
-    prefill_seconds: float | None = None
-    tokens_per_second: float | None = None
-    speedup_decode: float | None = None
-    speedup_total: float | None = None
-    same_as_ar: bool | None = None
-    anchor_share: float | None = None
-    fidelity: Kept | None = None
-    facts: Facts | None = None
-    choice: str | None = None
-    correct: bool | None = None
-    name: str | None = None
-    question: str | None = None
-    answer: str | None = None
-    race: str | None = None
-    error: str | None = None
-    verdicts: dict | None = None
 
 
 @dataclass(frozen=True)
@@ -136,6 +91,15 @@ def read_run(path: Path) -> Run:
     """The run in a folder that ``evaluate`` or SpecVLM's ``inference.py`` wrote to, or in one file of records; DataError.
 
     A run that is still going on is read as far as it is."""
+    try:
+        return _read_run(path)
+    except OSError as error:  # a folder that nobody may look into, a name that is too long
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise DataError(f"{str(path)!a} is no valid name; name a folder that evaluate wrote to.") from None
+
+
+def _read_run(path: Path) -> Run:
     if not path.exists():
         raise DataError(f"There is no {path}; name a folder that evaluate wrote to, or its {RESULTS}.")
     folder = path if path.is_dir() else path.parent
@@ -152,8 +116,8 @@ def make_run(name: str, files: Sequence[Path], plan: dict, folder: Path | None) 
     """A run out of files of records; each sample and method counts once. ``folder``: where its races lie, None for nowhere."""
     entries: dict[tuple[int, str], Result] = {}
     for path in files:
-        for entry in read_entries(path):
-            entries.setdefault((entry.sample_index, entry.method), asdict(entry))
+        for entry in read_entries(path, str(path) if folder else path.name):
+            entries.setdefault((entry.sample_index, entry.method), entry.result())
             if len(entries) > MOST_RECORDS:
                 raise DataError(f"{path} holds more than {MOST_RECORDS:,} records.")
     if not entries:
@@ -162,45 +126,7 @@ def make_run(name: str, files: Sequence[Path], plan: dict, folder: Path | None) 
     foreign = not plan and all(result["rounds"] is None for result in results)
     if foreign:
         results = with_speedups(results)
-    return Run(name, tuple(results), plan, races_in(folder, results) if folder else {}, foreign)
-
-
-def read_entries(path: Path) -> Iterator[Entry]:
-    """The records of a file; DataError names the line that is none, but for a last one that is not whole yet."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
-                if not line.strip():
-                    continue
-                if not line.endswith(b"\n") and len(line) < LONGEST_LINE and not _whole(line):
-                    return
-                yield _entry(line, f"Line {number} of {path.name}")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from None
-
-
-def _whole(line: bytes) -> bool:
-    try:
-        parse_json(line)
-    except RecordError:
-        return False
-    return True
-
-
-def _entry(line: bytes, where: str) -> Entry:
-    try:
-        value = parse_json(line)
-        if not isinstance(value, dict) or "sample_index" not in value or "method" not in value:
-            raise RecordError("It has no sample_index or method.")
-        entry = read_typed(value, Entry, where)
-    except RecordError as error:
-        raise DataError(f"{where} is no record of an evaluation: {error}") from None
-    counts = entry.verdicts or {}
-    if any(type(count) is not int or count < 0 for count in counts.values()):
-        raise DataError(f"{where} is no record of an evaluation: its verdicts are no counts.")
-    if (entry.decoding_time is not None and entry.decoding_time < 0) or (entry.generate_len or 0) < 0:
-        raise DataError(f"{where} is no record of an evaluation: its time or its length is less than nothing.")
-    return entry
+    return Run(printable(name), tuple(results), plan, races_in(folder, results) if folder else {}, foreign)
 
 
 def with_speedups(results: Sequence[Result]) -> list[Result]:
@@ -224,10 +150,15 @@ def ar_by_sample(results: Iterable[Result]) -> dict[int, Result]:
     return {result["sample_index"]: result for result in results if result["method"] == "ar" and not result["error"]}
 
 
+def finished(results: Iterable[Result], method: str) -> list[Result]:
+    """The results of a method that count, as in its row of the table: not those that failed, whatever figures they may state."""
+    return [result for result in results if result["method"] == method and not result["error"] and result["generate_len"]]
+
+
 def rate_of(result: Result) -> float | None:
     """Tokens per second of decoding; None where the time is not known, or was rounded to nothing."""
     length, seconds = result["generate_len"], result["decoding_time"]
-    return length / seconds if length and seconds else None
+    return length / seconds if length and seconds and seconds >= SHORTEST else None
 
 
 def races_in(folder: Path, results: Sequence[Result]) -> dict[str, Path]:
@@ -265,13 +196,14 @@ def run_of_files(paths: Sequence[Path]) -> list[Run]:
     if len(results) > 1:
         return [make_run(UPLOADED, [path], {}, None) for path in results]
     results += [path for path in paths if path.match(PARTS)]
-    if not results and len(paths) == 1 and paths[0].suffix == ".jsonl":
-        results = list(paths)
+    if not results and paths and all(path.suffix == ".jsonl" for path in paths):  # under names of their own, as "results (1).jsonl"
+        return [make_run(path.stem, [path], {}, None) for path in paths]
     if not results:
         raise DataError(f"There is no {RESULTS} among the files; choose the folder that evaluate wrote to.")
     plans = [path for path in paths if path.name == RUN]
     plan = read_plan(plans[0].parent) if len(plans) == 1 else {}
-    run = make_run(str(plan.get("task") or UPLOADED), results, plan, None)
+    task = plan.get("task")
+    run = make_run(task if isinstance(task, str) and task else UPLOADED, results, plan, None)
     by_name = {path.name: path for path in paths}
     named = {result["race"] for result in run.results if result["race"]}
     races = {name: by_name[Path(name).name] for name in named if Path(name).name in by_name}

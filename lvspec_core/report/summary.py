@@ -9,7 +9,7 @@ import numpy as np
 from lvspec_core.evaluation.metrics_table import COLUMNS, filled
 from lvspec_core.evaluation.results import Result
 from lvspec_core.report.clips import KINDS, clips_of
-from lvspec_core.report.runs import Run
+from lvspec_core.report.runs import Run, finished
 
 CLIPS = 5
 MOST_POINTS = 400  # of a method, in the chart of clips
@@ -27,7 +27,7 @@ def report_value(runs: Sequence[Run], count: int = CLIPS) -> Value:
 
 def _run_value(run: Run, place: int, columns: Sequence[str], count: int) -> Value:
     metrics = run.metrics
-    by_method = {row["method"]: [each for each in run.results if each["method"] == row["method"]] for row in metrics}
+    by_method = {row["method"]: finished(run.results, row["method"]) for row in metrics}
     clips = {}
     for method in by_method:
         clips[method] = {kind: [_keyed(each, run, place) for each in found] for kind, found in clips_of(run, method, count).items()}
@@ -37,6 +37,7 @@ def _run_value(run: Run, place: int, columns: Sequence[str], count: int) -> Valu
         "frames": run.frames,
         "samples": run.samples,
         "foreign": run.foreign,
+        "kept": bool(run.races),
         "told": run.described(),
         "rows": [{"method": row["method"], "cells": [COLUMNS[name](row) for name in columns[1:]]} for row in metrics],
         "speedups": {method: spread([each["speedup_decode"] for each in results]) for method, results in by_method.items()},

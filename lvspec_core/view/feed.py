@@ -19,9 +19,10 @@ class Feed:
     value misses nothing. The last value also holds ``compare``, the lanes' texts against AR's.
     """
 
-    def __init__(self, recorded: bool = False) -> None:
-        """``recorded``: a race of a file, which may fill the board only while no race of the tab does."""
-        self.race = uuid.uuid4().hex
+    def __init__(self, recorded: bool = False, key: str = "") -> None:
+        """``recorded``: a race of a file, which may fill the board only while no race of the tab does. ``key``: what the page knows
+        that file by; the feed's name begins with it."""
+        self.race = f"{key}#{uuid.uuid4().hex}" if key else uuid.uuid4().hex
         self.recorded = recorded
         self.records: list[Record] = []
         self._before: list[dict] = []

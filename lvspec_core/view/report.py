@@ -24,7 +24,7 @@ def report_page(value: dict, races: Mapping[str, Iterable[Record]]) -> str:
     }
     text = filled_page("report_export.html", parts)
     # texts of others last, so that nothing in them is taken for a mark
-    feeds = {key: "".join(Feed(recorded=True).over(records)) for key, records in races.items()}
+    feeds = {key: "".join(Feed(recorded=True, key=key).over(records)) for key, records in races.items()}
     before, rest = text.split('"@RACES@"')
     between, after = rest.split('"@VALUE@"')
     inner = ",".join(f"{json.dumps(key)}:{feed}" for key, feed in feeds.items())
@@ -32,18 +32,18 @@ def report_page(value: dict, races: Mapping[str, Iterable[Record]]) -> str:
     return before + inert_json("{" + inner + "}") + between + inert_json(shown) + after
 
 
-def only_held(value: object, held: Iterable[str]) -> object:
+def only_held(value: dict, held: Iterable[str]) -> dict:
     """The value without the keys of races that are not there."""
     held = set(held)
 
-    def clean(each: object) -> object:
-        if isinstance(each, dict):
-            return {name: (inner if inner in held else None) if name == "race" else clean(inner) for name, inner in each.items()}
-        return [clean(inner) for inner in each] if isinstance(each, list | tuple) else each
+    def clip(each: dict) -> dict:
+        return {**each, "race": each["race"] if each["race"] in held else None}
 
-    found = clean(value)
-    for run in found["runs"]:
-        for points in run["points"].values():
-            for point in points:
-                point[3] = point[3] if point[3] in held else None
-    return found
+    def run(each: dict) -> dict:
+        clips = {method: {kind: [clip(one) for one in found] for kind, found in kinds.items()} for method, kinds in each["clips"].items()}
+        points = {
+            method: [[*point[:3], point[3] if point[3] in held else None] for point in found] for method, found in each["points"].items()
+        }
+        return {**each, "clips": clips, "points": points}
+
+    return {**value, "runs": [run(each) for each in value["runs"]]}

@@ -68,3 +68,35 @@ def test_a_run_is_added_and_its_clip_opens(standin, visit, run_folder, viewport,
     expect(page.locator(".lv-lane[data-lane=lvspec] .lv-text")).to_contain_text("The clip shows")
     page.locator("#clear-runs").click()
     expect(page.locator(".lv-report-empty")).to_be_visible()
+
+
+def test_hostile_runs_cost_no_other(standin, visit, run_folder, tmp_path):
+    """Runs that are added while others still are; methods named as what every object has; a race that cannot be read."""
+    rows = [json.loads(line) for line in (run_folder / "results.jsonl").read_text().splitlines()]
+    for number, method in enumerate(("constructor", "__proto__", "lvspec")):
+        folder = tmp_path / f"run-{number}"
+        (folder / "races").mkdir(parents=True)
+        (folder / "races" / "000000.jsonl").write_text('{"type": "start", "version": 99}\n')
+        named = [row | {"method": method, "name": "n" * 900} if row["method"] == "lvspec" else row for row in rows]
+        (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in named))
+    tab = visit(standin)
+    page = tab.page
+    tab.loaded()
+    page.get_by_role("link", name="Report").click()
+    expect(page.locator(".lv-report-empty")).to_be_visible()
+    folder = page.locator("#run-folder textarea")
+    for place in (tmp_path / "run-0", tmp_path / "run-1", tmp_path / "run-2", "~no-such-user/here"):
+        folder.fill(str(place))
+        folder.press("Enter")
+    expect(page.locator(".lv-report-run")).to_have_count(3)
+    expect(page.locator(".toast-body").first).to_contain_text("There is no ~no-such-user/here")
+    page.locator(".toast-close").first.click()
+    for run in ("1", "2"):
+        page.locator(".lv-select").first.select_option(run)
+    expect(page.locator(".lv-chart.drawn")).to_have_count(2)
+    assert page.locator(".lv-report-clip b").first.bounding_box()["height"] < 100
+    button = page.locator(".lv-report-clips button").first
+    button.click()
+    expect(page.locator(".toast-body").first).to_contain_text("format 99")
+    expect(page.locator(".lv-board")).to_be_hidden()
+    assert button.get_attribute("aria-current") is None

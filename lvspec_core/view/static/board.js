@@ -278,6 +278,7 @@ function receiveFeed(feed) {
     page.race = newRace(feed.race);
     Object.assign(page, { t: null, records: [], compare: null });
   }
+  board.dataset.shown = page.race.id || "";
   page.state = feed.state;
   page.message = feed.message || "";
   page.stale = feed.race !== page.race.id && (page.state === "waiting" || page.state === "running");

@@ -54,7 +54,7 @@ function speedupFigure(race, t, narrow) {
     y: lane.name === "ar" && curve.x.length ? [1, 1] : curve.y,
     name: titleOf(lane),
     mode: "lines",
-    line: { ...(LINES[lane.name] || LINES.naive_sd), color: colourOf(lane) },
+    line: { ...(own(LINES, lane.name) || LINES.naive_sd), color: colourOf(lane) },
     hovertemplate: "%{y:.2f}× after %{x:.3~f} s<extra>%{fullData.name}</extra>",
   }));
   const layout = baseLayout(narrow);
@@ -74,7 +74,7 @@ function roundsFigure(race, t, narrow) {
       x: sizes.map((_, index) => index + 1),
       y: sizes,
       name: titleOf(lane),
-      marker: { color: colourOf(lane), pattern: { shape: PATTERNS[lane.name] || "", solidity: 0.6, size: 6 } },
+      marker: { color: colourOf(lane), pattern: { shape: own(PATTERNS, lane.name) || "", solidity: 0.6, size: 6 } },
       hovertemplate: "%{y} rounds wrote %{x} tokens<extra>%{fullData.name}</extra>",
     };
   });

@@ -10,6 +10,9 @@ function h(tag, attributes = {}, ...children) {
   return node;
 }
 
+// What a table holds under a name that a file may give: nothing that every object has, as "constructor".
+const own = (table, name) => (Object.hasOwn(table, name) ? table[name] : undefined);
+
 function svg(tag, attributes = {}, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);

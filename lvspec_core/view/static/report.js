@@ -57,13 +57,16 @@ function clipItem(clip) {
 }
 
 function openRace(key) {
-  state.opened = key;
+  trigger("select", { race: key });
+}
+
+// The board has a race: only now is it known that it can be read, and which of those that were clicked it is.
+function showRace(board) {
+  state.opened = board.dataset.shown.replace(/#[^#]*$/, "");
   document.documentElement.dataset.opened = "yes";
   markOpened();
-  trigger("select", { race: key });
-  const board = document.querySelector(".lv-report-board");
-  // the race comes a moment later; the board's place is known now
-  if (board) requestAnimationFrame(() => board.scrollIntoView({ behavior: window.matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth", block: "start" }));
+  const place = document.querySelector(".lv-report-board");
+  requestAnimationFrame(() => place.scrollIntoView({ behavior: window.matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth", block: "start" }));
 }
 
 function markOpened() {
@@ -85,14 +88,14 @@ function drawClips() {
     report.runs.length > 1 ? select("Run", report.runs.map((each, place) => [place, each.name]), state.run, (value) => { state.run = Number(value); drawClips(); }) : null,
     select("Method", methods.map((method) => [method, methodOf(method).title]), state.method, (value) => { state.method = value; drawClips(); }));
   const lists = run.clips[state.method];
+  const none = (kind) => (kind === "slowest" && lists.fastest.length ? "There is no other clip." : KIND_NONE[kind]);
   const sections = state.report.kinds.filter((kind) => kind !== "furthest" || state.method !== "ar").map((kind) => h("section", {}, h("h4", {}, KIND_TITLES[kind]),
-    lists[kind].length ? h("ol", { class: "lv-report-clips" }, ...lists[kind].map(clipItem)) : h("p", { class: "lv-note" }, KIND_NONE[kind])));
-  const kept = Object.values(run.clips).some((each) => state.report.kinds.some((kind) => each[kind].some((clip) => clip.race)));
+    lists[kind].length ? h("ol", { class: "lv-report-clips" }, ...lists[kind].map(clipItem)) : h("p", { class: "lv-note" }, none(kind))));
   const failures = run.failures.length
     ? h("section", { class: "lv-section" }, h("h4", {}, "Could not be raced"), h("ul", { class: "lv-report-failures" }, ...run.failures.map((each) => h("li", {}, `${each.name}: ${each.error}`))))
     : null;
   clipsNode.replaceChildren(picks, h("div", { class: "lv-report-lists" }, ...sections),
-    kept ? "" : h("p", { class: "lv-note" }, "This run kept no races, so its clips do not open; evaluate keeps them with --keep-races."), failures || "");
+    run.kept ? "" : h("p", { class: "lv-note" }, "No races lie beside this run’s results, so its clips do not open; evaluate keeps them with --keep-races."), failures || "");
   markOpened();
   clipsChart.draw(run, null, 0);
 }
@@ -114,6 +117,10 @@ function drawReport() {
   drawClips();
   state.redraw = () => { spread.draw(report, null, 0); if (frames) frames.draw(report, null, 0); clipsChart.draw(report.runs[state.run], null, 0); };
 }
+
+// the board may come to the page after the report
+new MutationObserver((changes) => { for (const { target } of changes) if (target.matches(".lv-report-board .lv-board")) showRace(target); })
+  .observe(document.body, { subtree: true, attributes: true, attributeFilter: ["data-shown"] });
 
 // plotly's own click, once it has drawn
 new MutationObserver(() => {
