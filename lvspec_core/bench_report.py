@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lvspec_core.settings import METHOD_TITLES, RaceSettings
-from lvspec_core.terminal_words import percent, same_as_ar, share
+from lvspec_core.terminal_words import same_as_ar, share
 
 COLUMNS = ("method", "decode speedup", "end-to-end speedup", "tokens/s", "mean accepted length", "acceptance", "facts right", "same as AR")
 PEERS = {"generate": "`generate`", "generate_assisted": "`generate(assistant_model=…)`"}
@@ -29,7 +29,7 @@ def rows(result: dict) -> list[list[str]]:
                 f"{row['speedup_total']:.2f}×" if name != "ar" else "1",
                 f"{row['tokens_per_second']:.0f}",
                 f"{row['mean_accepted_length']:.2f}",
-                percent(row["acceptance_rate"]),
+                share(row["acceptance_rate"]),
                 share(row["facts_right"]),
                 same_as_ar(row),
             ]

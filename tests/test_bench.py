@@ -79,6 +79,7 @@ def block(name: str, file: str = "README.md") -> str:
 def test_the_readmes_tables_are_the_measured_ones():
     result = json.loads(RESULT.read_text(encoding="utf-8"))
     assert block("bench") == bench_report.markdown_table(result)
+    assert f'make bench ARGS="--clips {result["clips"]}"' in (ROOT / "README.md").read_text(encoding="utf-8")
     assert block("ablation") == bench_report.markdown_ablation(result)
     assert block("failures", "METHODS.md") == bench_report.markdown_departures(result)
     assert block("fidelity", "METHODS.md") == bench_report.markdown_fidelity(result)
