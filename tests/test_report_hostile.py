@@ -168,3 +168,17 @@ def test_a_run_says_whether_any_race_lies_beside_it(tmp_path):
     (folder / "races").mkdir()
     (folder / "races" / "000000.jsonl").write_text("{}\n")
     assert report_value([read_run(folder)])["runs"][0]["kept"]
+
+
+def test_a_folder_above_several_runs_names_them(tmp_path):
+    for name in ("b", "a", "empty"):
+        (tmp_path / name).mkdir()
+    for name in ("a", "b"):
+        write(tmp_path / name / "results.jsonl", own_rows(1))
+    with pytest.raises(DataError, match="its folders a, b: name those"):
+        read_run(tmp_path)
+    for number in range(6):
+        (tmp_path / f"c{number}").mkdir()
+        write(tmp_path / f"c{number}" / "results.jsonl", own_rows(1))
+    with pytest.raises(DataError, match="a, b, c0, c1, c2 and 3 more: name"):
+        read_run(tmp_path)

@@ -16,6 +16,7 @@ from lvspec_core.report.entries import read_entries
 from lvspec_core.typed_json import printable
 
 MOST_RECORDS = 1_000_000
+MOST_NAMED = 5
 UPLOADED = "uploaded run"
 SHORTEST = 1e-6  # seconds; a time below that was rounded to nothing, and a rate by it would be anything
 # what of a plan is told, in this order: label -> where it stands
@@ -105,11 +106,20 @@ def _read_run(path: Path) -> Run:
     folder = path if path.is_dir() else path.parent
     files = parts_of(path) if path.is_dir() else [path]
     if not files:
-        raise DataError(f"{path} holds no {RESULTS}; name a folder that evaluate wrote to.")
+        raise DataError(f"{path} holds no {RESULTS}; {_runs_within(path)}")
     plan = read_plan(folder) if path.is_dir() or path.name == RESULTS else {}
     named = path.resolve()
     name = named.name if path.is_dir() else named.parent.name if path.name == RESULTS else path.stem
     return make_run(name or "run", files, plan, folder)
+
+
+def _runs_within(folder: Path) -> str:
+    """What to do about a folder without results: its own folders may have some."""
+    found = [each.name for each in sorted(folder.iterdir()) if each.is_dir() and (each / RESULTS).is_file()]
+    if not found:
+        return "name a folder that evaluate wrote to."
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return f"the runs lie in its folders {', '.join(found[:MOST_NAMED])}{more}: name those that you want."
 
 
 def make_run(name: str, files: Sequence[Path], plan: dict, folder: Path | None) -> Run:
