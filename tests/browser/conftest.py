@@ -24,7 +24,8 @@ SAMPLES = ROOT / "assets" / "samples"
 ARTIFACTS = ROOT / "artifacts"
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
+    "--disable-component-update --disable-sync "
+    "--use-fake-device-for-media-stream --use-fake-ui-for-media-stream"  # a camera that shows a moving picture
 ).split()
 DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 740}

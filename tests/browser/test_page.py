@@ -184,3 +184,17 @@ def test_a_word_tells_how_it_got_in(standin, visit):
 
 def lane_of(page, name: str) -> dict:
     return page.evaluate(READ_LANE, name)
+
+
+def test_a_clip_from_the_camera_is_read_like_any_other(server, visit):
+    """What a browser records names neither its length nor its number of frames."""
+    tab = visit(server)
+    page = tab.page
+    page.get_by_label("Capture from camera").click()
+    page.get_by_text("Click to Access Webcam").click()
+    page.locator("#video").get_by_text("Record", exact=True).click()
+    page.wait_for_timeout(2500)
+    page.locator("#video").get_by_text("Stop", exact=True).click()
+    strip = tab.strip()
+    expect(strip.locator("img")).to_have_count(8)
+    tab.shot("camera")
