@@ -59,6 +59,10 @@ CONTROLS = {
     "entropy_gate": ("Entropy gate", "Where the target is surer than this, nothing is loosened. 0: off.", 0.05),
     "shift": ("Shift s", "How far ahead a shifted word may stand. 0: off.", 1),
 }
+# nobody listens to the sound, and no model sees a frame this large
+CAMERA = gr.WebcamOptions(
+    mirror=False, constraints={"video": {"width": {"ideal": 1280}, "height": {"ideal": 720}, "facingMode": "environment"}, "audio": False}
+)
 # what a link to the page may set
 LINKED = ("pair", "question", "methods", "anchor_quantile", *KNOBS)
 GENERAL = ("frames", "pruning_ratio", "draft_length", "max_new_tokens", "seed", "proposal", "adaptive", "temperature", "top_p")
@@ -128,9 +132,7 @@ def build() -> gr.Blocks:
         notice = gr.Markdown(pair_notice(DEFAULTS.pair, DEFAULTS.frames, METHODS), elem_id="pair-notice", elem_classes="lv-notice")
         with gr.Row(equal_height=False):
             with gr.Column(scale=5, min_width=320):
-                video = gr.Video(
-                    label="Video", sources=["upload", "webcam"], webcam_options=gr.WebcamOptions(mirror=False), height=340, elem_id="video"
-                )
+                video = gr.Video(label="Video", sources=["upload", "webcam"], webcam_options=CAMERA, height=340, elem_id="video")
             with gr.Column(scale=7, min_width=320):
                 samples = Samples(
                     html_template=view.SAMPLES.html,

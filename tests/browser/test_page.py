@@ -197,4 +197,5 @@ def test_a_clip_from_the_camera_is_read_like_any_other(server, visit):
     page.locator("#video").get_by_text("Stop", exact=True).click()
     strip = tab.strip()
     expect(strip.locator("img")).to_have_count(8)
+    expect(strip).to_contain_text("1280 × 720")
     tab.shot("camera")
