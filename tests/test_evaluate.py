@@ -457,3 +457,18 @@ def test_the_scripts_run_as_they_are_with_other_models_and_data(script, pair, tm
     assert [result["method"] for result in results] == ["ar", "specvlm"]
     assert results[0]["settings"]["pruning_ratio"] == 0.9
     assert results[1]["same_as_ar"] is True
+
+
+def test_the_recorded_long_run_lost_nothing_and_its_memory_stayed_flat():
+    """1,000 clips in one process but for six kills at its beginning, as assets/bench/thousand records it."""
+    folder = ROOT / "assets" / "bench" / "thousand"
+    metrics = [json.loads(line) for line in (folder / "metric.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["method"], row["samples"], row["failed"]) for row in metrics] == [(name, 1000, 0) for name in METHODS]
+    rows = [line.split(",") for line in (folder / "memory.csv").read_text(encoding="utf-8").splitlines()[1:]]
+    kills = [int(records) for _, memory, records in rows if memory == "killed"]
+    assert len(kills) == 6
+    records = [int(row[2]) for row in rows]
+    assert records == sorted(records), "what was written stays"
+    after = [float(memory) for _, memory, records in rows if memory != "killed" and int(records) > kills[-1]]
+    tenth = len(after) // 10
+    assert sum(after[-tenth:]) < 1.05 * sum(after[:tenth])
