@@ -92,7 +92,7 @@ def calibrate_first(
             if should_stop():
                 return
             found.append(labelled(pair, task, replace(settings, max_new_tokens=WORDS, temperature=0.0)))
-        sample = gather(found, ("draft_attention",))
+        sample = gather(found, ("draft_attention",), one_clip=True)
         calibration, rows = fit(sample)
     except SettingsError:
         return  # the texts do not fit beside this video; another race may do better, and this one says itself what is wrong
@@ -103,12 +103,12 @@ def calibrate_first(
     pair.calibration_failed = calibration is None
     if calibration:
         pair.calibration = calibration
-        keep(pair, calibration, rows, {"truth": TRUTH, "clips": 1, "texts": len(tasks)})
+        keep(pair, calibration, rows, {"truth": TRUTH, "clips": 1, "texts": len(tasks), "fitted_on": 0})
 
 
 def keep(pair: Pair, calibration: Calibration, rows: list[dict], measured: dict) -> None:
     """Writes the choice beside the pair, with what it was measured on; where that cannot be written, it lasts as long as the process."""
-    measured = {**measured, "fitted_on": FITTED_ON, "recall": RECALL, "pruning_ratio": RaceSettings.pruning_ratio, "scorers": rows}
+    measured = {"fitted_on": FITTED_ON, "recall": RECALL, "pruning_ratio": RaceSettings.pruning_ratio, "scorers": rows, **measured}
     try:
         calibration.save(pair.info.calibration, measured)
     except OSError as error:

@@ -160,6 +160,17 @@ def test_the_scorer_that_separates_best_is_taken_and_judged_on_clips_it_was_not_
     assert compare(found)[0]["auc"] == 1.0
 
 
+def test_of_a_single_clip_no_probe_is_fitted():
+    """Other texts about the same clip cannot tell whether a probe learnt what is visual or that clip's words."""
+    hidden, truth = line()
+    visual, rng = truth.numpy(), np.random.default_rng(0)
+    weak = {("draft_attention", "layer 1"): visual + rng.normal(size=len(visual))}
+    found = Sample(visual, np.zeros(len(visual), dtype=int), hidden, weak)
+    calibration, rows = fit(found)
+    assert (calibration.scorer, calibration.layer) == ("draft_attention", 1)
+    assert [(row["scorer"], row["words"]) for row in rows] == [("draft_attention", len(visual))]
+
+
 def test_a_head_that_beats_the_probe_is_taken_with_its_place():
     hidden, truth = torch.randn(400, 3, generator=torch.Generator().manual_seed(0)), np.arange(400) % 5 == 0
     scores = {("draft_attention", "layer 1, head 3"): truth + np.linspace(0, 0.5, 400), ("draft_attention", "layer 1"): np.zeros(400)}
@@ -186,3 +197,4 @@ def test_what_is_gathered_belongs_together(reading):
     assert found.clip.tolist() == [0] * len(TEXT) + [1] * len(TEXT)
     assert list(found.scores) == [("lens", "")]
     assert found.hidden.shape == (2 * len(TEXT), reading.draft.hidden.shape[1])
+    assert gather([(reading, truth), (reading, ~truth)], ("lens",), one_clip=True).clip.tolist() == [0] * (2 * len(TEXT))

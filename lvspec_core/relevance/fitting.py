@@ -25,7 +25,7 @@ LEAST_WORDS = 20  # visual words, and others, that figures need to mean anything
 
 @dataclass(frozen=True)
 class Sample:
-    """Positions of several texts. ``visual``: [n] bool, the truth; ``clip``: [n] which clip each comes from; ``hidden``:
+    """Positions of several texts. ``visual``: [n] bool, the truth; ``clip``: [n] which clip its text is about; ``hidden``:
     [n, width] the draft's final hidden states; ``scores``: (scorer, variant) -> [n]."""
 
     visual: np.ndarray
@@ -34,17 +34,20 @@ class Sample:
     scores: dict[tuple[str, str], np.ndarray]
 
     def held_out(self) -> np.ndarray:
-        """[n] bool: positions of the clips that nothing is fitted on."""
+        """[n] bool: positions of the clips that nothing is fitted on; of a single clip all, for no probe can be fitted beside it."""
         clips = np.unique(self.clip)
+        if len(clips) == 1:
+            return np.ones(len(self.clip), dtype=bool)
         return ~np.isin(self.clip, clips[: max(1, int(FITTED_ON * len(clips)))])
 
 
-def gather(readings: Iterable[tuple[Reading, np.ndarray]], names: Iterable[str] = tuple(SCORERS)) -> Sample:
-    """Scores of these scorers (a probe has none before it is fitted) for texts with their truth, [n] bool each."""
+def gather(readings: Iterable[tuple[Reading, np.ndarray]], names: Iterable[str] = tuple(SCORERS), one_clip: bool = False) -> Sample:
+    """Scores of these scorers (a probe has none before it is fitted) for texts with their truth, [n] bool each. ``one_clip``: all are
+    about the same clip; else each is about one of its own."""
     names, visual, clip, hidden, scores = [name for name in names if name in SCORERS], [], [], [], defaultdict(list)
     for number, (reading, truth) in enumerate(readings):
         visual.append(truth)
-        clip.append(np.full(len(truth), number))
+        clip.append(np.full(len(truth), 0 if one_clip else number))
         hidden.append(reading.draft.hidden.float().cpu())
         for name in names:
             for variant, found in SCORERS[name](reading).items():
@@ -57,11 +60,12 @@ def gather(readings: Iterable[tuple[Reading, np.ndarray]], names: Iterable[str] 
 def fit(sample: Sample, recall: float = RECALL) -> tuple[Calibration | None, list[dict]]:
     """The calibration of the live scorer with the best AUC, None if none separates; and one row of figures per live variant.
 
-    Figures, and the line between anchors and fillers, are taken on clips that the probe was not fitted on.
+    Figures, and the line between anchors and fillers, are taken on clips that the probe was not fitted on. Where there is one clip only
+    there is no probe: it would learn that clip's words, and another text about the clip could not tell.
     """
     judged = sample.held_out()
-    visual = sample.visual[judged]
-    for part in (visual, sample.visual[~judged]):
+    visual, fitted = sample.visual[judged], sample.visual[~judged]
+    for part in (visual, fitted) if len(fitted) else (visual,):
         if min(part.sum(), (~part).sum()) < LEAST_WORDS:
             return None, []
     found: list[tuple[dict, Calibration]] = []
@@ -70,10 +74,11 @@ def fit(sample: Sample, recall: float = RECALL) -> tuple[Calibration | None, lis
             layer, head = _place(variant)
             made = Calibration.fit(scores[judged], visual, layer, recall, head=head)
             found.append((_row(name, variant, scores[judged], visual), made))
-    weights = choose_probe(sample.hidden[~judged], torch.from_numpy(sample.visual[~judged]), sample.clip[~judged])
-    scores = Probe.scores(sample.hidden[judged], weights).numpy()
-    made = Calibration.fit(scores, visual, None, recall, scorer="draft_probe", weights=weights.tolist())
-    found.append((_row("draft_probe", "", scores, visual), made))
+    if len(fitted):
+        weights = choose_probe(sample.hidden[~judged], torch.from_numpy(fitted), sample.clip[~judged])
+        scores = Probe.scores(sample.hidden[judged], weights).numpy()
+        made = Calibration.fit(scores, visual, None, recall, scorer="draft_probe", weights=weights.tolist())
+        found.append((_row("draft_probe", "", scores, visual), made))
     best, calibration = max(found, key=lambda pair: pair[0]["auc"])
     best["chosen"] = best["auc"] >= SEPARATES
     return (calibration if best["chosen"] else None), [row for row, _ in found]
