@@ -85,7 +85,7 @@ def run_race(pair: Pair, clip: VideoClip, settings: RaceSettings, should_stop: C
     for name in settings.methods:
         end = lane_end(tallies[name], tallies.get("ar"))
         if end.same_as_ar is False and is_lossless(pair, settings, name):
-            end = judged(end, tallies["ar"].token_ids, prefilling.target_before("ar"), prefilling.last)
+            end = judged(end, tallies["ar"].token_ids, lambda: prefilling.target_before("ar"), prefilling.last)
         yield end
     if settings.details and prefilling.prompt and not stopped:
         texts = {name: tally.token_ids for name, tally in tallies.items() if tally.finished}

@@ -7,7 +7,7 @@ of its own lanes]. What counts as rounding is ours.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -35,16 +35,17 @@ def is_near(gap: float, size: float, dtype: torch.dtype) -> bool:
     return gap <= STEPS * torch.finfo(dtype).eps * abs(size)
 
 
-def judged(end: LaneEnd, ar: Sequence[int], stream: Stream, last: torch.Tensor) -> LaneEnd:
-    """The summary of a lossless lane that leaves the text ``ar``, with ``departure_gap`` and ``near_tie`` filled in. A failure costs
-    the figures, never the race."""
+def judged(end: LaneEnd, ar: Sequence[int], fork: Callable[[], Stream], last: torch.Tensor) -> LaneEnd:
+    """The summary of a lossless lane that leaves the text ``ar``, with ``departure_gap`` and ``near_tie`` filled in. ``fork``: the
+    target as it was before the last prompt token ``last``, [1]. A failure costs the figures, never the race."""
     at = end.first_difference
     if at is None or at >= min(len(ar), len(end.token_ids)):
         return end
     try:
+        stream = fork()
         logits = logits_at(stream, last, ar, at)
-    except RuntimeError as error:
-        log.warning("where %s leaves AR was not looked into: %s", end.lane, error)
+    except Exception as error:
+        log.error("Where %s leaves AR could not be looked into.", end.lane, exc_info=error)
         return end
     wanted, written = float(logits[ar[at]]), float(logits[end.token_ids[at]])
     gap = abs(wanted - written)

@@ -93,6 +93,16 @@ def test_a_run_of_ours_keeps_its_own_figures(own):
     assert next(row for row in run.metrics if row["method"] == "lvspec")["speedup_decode"] == 3.5
 
 
+def test_a_report_says_how_many_texts_left_ar_by_rounding(tmp_path):
+    rows = own_rows()
+    rows[1]["near_tie"] = True
+    run = read_run(write(tmp_path / "results.jsonl", rows))
+    shown = report_value([run])
+    cells = {row["method"]: dict(zip(shown["columns"][1:], row["cells"], strict=True)) for row in shown["runs"][0]["rows"]}
+    assert cells["lvspec"]["same as AR"] == "0.0%, 1 rounding tie"
+    assert cells["ar"]["same as AR"] == "100.0%"
+
+
 def test_the_clips_to_look_at(own, foreign):
     lists = clips_of(read_run(own), "lvspec", 3)
     assert [clip["sample"] for clip in lists["fastest"]] == [3, 2]

@@ -101,8 +101,9 @@ def test_two_tokens_that_are_equally_probable_are_a_tie(slipping, random_pair, m
     assert end.departure_gap < 1e-5
 
 
-def test_a_failure_costs_the_figures_not_the_race(slipping, monkeypatch):
-    monkeypatch.setattr(ties, "logits_at", raising(RuntimeError("out of memory")))
+@pytest.mark.parametrize(("where", "name"), [(ties, "logits_at"), (prefill.Prefilling, "target_before")])
+def test_a_failure_costs_the_figures_not_the_race(slipping, monkeypatch, where, name):
+    monkeypatch.setattr(where, name, raising(RuntimeError("out of memory")))
     end = slipping()
     assert (end.same_as_ar, end.near_tie, end.departure_gap) == (False, None, None)
 

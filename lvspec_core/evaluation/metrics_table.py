@@ -28,7 +28,7 @@ COLUMNS: dict[str, Callable[[Result], str]] = {
     "tokens": lambda row: number(0)(row["avg_generate_len"]),
     "decode s": lambda row: number(2)(row["avg_decoding_time"]),
     "anchors": lambda row: percent(row["anchor_share"]),
-    "same as AR": lambda row: same_as_ar(row),
+    "same as AR": same_as_ar,
     "anchors kept": lambda row: percent((row["fidelity"] or {}).get("anchors_kept")),
     "facts right": lambda row: share(row["facts_right"]),
     "right answers": lambda row: share(row["accuracy"]),

@@ -68,6 +68,7 @@ class Entry:
     speedup_decode: float | None = None
     speedup_total: float | None = None
     same_as_ar: bool | None = None
+    near_tie: bool | None = None
     anchor_share: float | None = None
     fidelity: Kept | None = None
     facts: Facts | None = None
