@@ -229,7 +229,7 @@ def build() -> gr.Blocks:
         opening.upload(open_race, opening, board, concurrency_limit=8, **hidden)
         build_api()
     with demo.route("Report", ROUTE):
-        build_report_page()
+        build_report_page(demo)
     return demo
 
 

@@ -19,10 +19,12 @@ from lvspec_core.report.page import html_report
 from lvspec_core.report.runs import Run, read_run, renamed, run_of_files
 from lvspec_core.report.summary import races_of, report_value
 from page_pairs import LOCAL
+from page_shelves import Shelves, Visitor
 
 MOST_RUNS = 12
 MOST_BYTES = 100_000_000  # of one upload
 ROUTE = "report"
+SHELVES = Shelves()
 
 
 class Report(gr.HTML):
@@ -33,7 +35,7 @@ class RaceBoard(gr.HTML):
     """A race, drawn in place from :class:`lvspec_core.view.Feed` values, here and on the race page."""
 
 
-def add_files(runs: list[Run], paths: list[str] | None) -> Iterator[tuple]:
+def add_files(visitor: Visitor, paths: list[str] | None) -> Iterator[tuple]:
     """Adds the runs among uploaded files."""
     paths = [Path(path) for path in paths or []]
     if not paths:
@@ -47,10 +49,10 @@ def add_files(runs: list[Run], paths: list[str] | None) -> Iterator[tuple]:
             )
         return run_of_files(paths)
 
-    yield from added(runs, found)
+    yield from added(visitor, found)
 
 
-def add_folder(runs: list[Run], folder: str) -> Iterator[tuple]:
+def add_folder(visitor: Visitor, folder: str) -> Iterator[tuple]:
     """Adds a run that lies on this computer; on a page of one's own only."""
 
     def found() -> list[Run]:
@@ -61,35 +63,54 @@ def add_folder(runs: list[Run], folder: str) -> Iterator[tuple]:
         # unlike Path.expanduser, this leaves a "~nobody" that it does not know as it is
         return [read_run(Path(os.path.expanduser(folder.strip())))]
 
-    yield from added(runs, found)
+    yield from added(visitor, found)
 
 
-def added(runs: list[Run], found: Callable[[], list[Run]]) -> Iterator[tuple]:
-    """The page with what ``found`` returns beside the runs that it had; as it was, with one sentence, where that fails."""
-    try:
-        runs = renamed([*(runs or []), *found()])
-        if len(runs) > MOST_RUNS:
-            raise DataError(f"A page shows {MOST_RUNS} runs at most; start again with fewer.")
-    except UserError as error:
-        gr.Warning(html.escape(str(error)))  # Gradio's notices are HTML
-        yield skipped()
-        return
-    yield from drawn(runs)
+def added(visitor: Visitor, found: Callable[[], list[Run]]) -> Iterator[tuple]:
+    """The page with what ``found`` returns beside the visitor's runs; as it was, with one sentence, where that fails."""
+    shelf = visitor.shelf
+    with shelf.turn:
+        try:
+            runs = renamed([*shelf.runs, *found()])
+            if len(runs) > MOST_RUNS:
+                raise DataError(f"A page shows {MOST_RUNS} runs at most; start again with fewer.")
+        except UserError as error:
+            gr.Warning(html.escape(str(error)))  # Gradio's notices are HTML
+            yield skipped()
+            return
+        shelf.runs = runs
+        SHELVES.keep(shelf)
+        yield from drawn(runs)
 
 
 def skipped() -> tuple:
-    return tuple(gr.skip() for _ in range(5))
+    return tuple(gr.skip() for _ in range(4))
 
 
-def cleared() -> Iterator[tuple]:
-    yield from drawn([])
+def cleared(visitor: Visitor) -> Iterator[tuple]:
+    with visitor.shelf.turn:
+        visitor.shelf.runs = []
+        yield from drawn([])
+
+
+def returned(visitor: Visitor, remembered: str) -> Iterator[tuple]:
+    """The page as its visitor left it, and the key for the browser to remember."""
+    shelf = SHELVES.find(remembered) if isinstance(remembered, str) else None
+    if shelf is None or visitor.shelf.runs:  # nothing to come back to, or somebody was quicker than the page
+        yield visitor.shelf.key, *skipped()
+        return
+    visitor.shelf = shelf
+    SHELVES.keep(shelf)
+    with shelf.turn:
+        for values in drawn(shelf.runs):
+            yield shelf.key, *values
 
 
 def drawn(runs: list[Run]) -> Iterator[tuple]:
-    """The runs, their report and its three files."""
+    """The runs' report and its three files."""
     value = [json.dumps(report_value(runs), ensure_ascii=False)]
     if not runs:
-        yield runs, value, *(gr.DownloadButton(value=None, interactive=False) for _ in range(3))
+        yield value, *(gr.DownloadButton(value=None, interactive=False) for _ in range(3))
         return
     texts = {"report.html": html_report(runs)[0], "methods.csv": methods_csv(runs), "samples.csv": samples_csv(runs)}
     with tempfile.TemporaryDirectory() as folder:
@@ -97,26 +118,27 @@ def drawn(runs: list[Run]) -> Iterator[tuple]:
         for path, text in zip(paths, texts.values(), strict=True):
             path.write_text(text, encoding="utf-8", errors="replace", newline="")
         # the page copies the files before this generator goes on
-        yield runs, value, *(gr.DownloadButton(value=str(path), interactive=True) for path in paths)
+        yield value, *(gr.DownloadButton(value=str(path), interactive=True) for path in paths)
 
 
-def open_clip(runs: list[Run], event: gr.EventData):
+def open_clip(visitor: Visitor, event: gr.EventData):
     """The race of a clip that was clicked."""
-    key = str(event.race)
-    path = races_of(runs or []).get(key)
+    clip = str(event.race)
+    path = races_of(visitor.shelf.runs).get(clip)
     if path is None:
         return gr.skip()
     try:
-        return view.Feed(recorded=True, key=key).over(load_race(path))
+        return view.Feed(recorded=True, key=clip).over(load_race(path))
     except UserError as error:
         gr.Warning(html.escape(str(error)))
         return gr.skip()
 
 
-def build_report_page() -> None:
+def build_report_page(demo: gr.Blocks) -> None:
     """What stands on the page; called inside its route."""
     gr.Navbar(main_page_name="Race")
-    runs = gr.State([])
+    visitor = gr.State(Visitor())
+    remembered = gr.BrowserState("", storage_key="lvspec-report")
     gr.HTML(view.REPORT_TITLE.html, js_on_load=view.REPORT_TITLE.script, apply_default_css=False)
     with gr.Row(elem_classes="lv-report-buttons"):
         folder = gr.UploadButton("Add a run’s folder", file_count="directory", size="sm", elem_id="add-folder", variant="primary")
@@ -146,12 +168,12 @@ def build_report_page() -> None:
         elem_id="report-race", elem_classes="lv-report-board",
     )  # fmt: skip
     hidden = {"show_progress": "hidden", "api_visibility": "private", "concurrency_limit": 8}
-    outputs = [runs, report, page, methods, samples]
-    # one after the other, and each: two at once would both begin with the runs of before, and one of them would be lost
-    in_turn = {**hidden, "concurrency_id": "report", "concurrency_limit": 1, "trigger_mode": "multiple"}
-    folder.upload(add_files, [runs, folder], outputs, **in_turn)
-    files.upload(add_files, [runs, files], outputs, **in_turn)
+    outputs = [report, page, methods, samples]
+    each = {**hidden, "trigger_mode": "multiple"}
+    folder.upload(add_files, [visitor, folder], outputs, **each)
+    files.upload(add_files, [visitor, files], outputs, **each)
     if LOCAL:
-        place.submit(add_folder, [runs, place], outputs, **in_turn)
-    clear.click(cleared, None, outputs, **in_turn)
-    report.select(open_clip, runs, board, trigger_mode="always_last", **hidden)
+        place.submit(add_folder, [visitor, place], outputs, **each)
+    clear.click(cleared, visitor, outputs, **each)
+    report.select(open_clip, visitor, board, trigger_mode="always_last", **hidden)
+    demo.load(returned, [visitor, remembered], [remembered, *outputs], **hidden)

@@ -27,7 +27,7 @@ class Part:
 
 
 # of the page and of an exported race
-BOARD_STYLES = ("theme.css", "title.css", "board.css", "inspector.css", "rounds.css", "panels.css")
+BOARD_STYLES = ("theme.css", "title.css", "board.css", "inspector.css", "rounds.css", "panels.css", "print.css")
 BOARD = Part(
     "board.html",
     (

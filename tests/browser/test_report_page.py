@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import DESKTOP, PHONE
+from conftest import DESKTOP, PHONE, until
 from fake_race import recorded
 from playwright.sync_api import expect
 from test_access import serious
 
 from lvspec_core.race_files import save_race
+from lvspec_core.report.page import html_report
+from lvspec_core.report.runs import read_run
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -66,8 +68,50 @@ def test_a_run_is_added_and_its_clip_opens(standin, visit, run_folder, viewport,
     tab.state("finished")
     expect(page.locator(".lv-board")).to_be_visible()
     expect(page.locator(".lv-lane[data-lane=lvspec] .lv-text")).to_contain_text("The clip shows")
+    page.get_by_role("link", name="Race").click()
+    page.locator(".lv-samples").wait_for()
+    tab.loaded()
+    page.get_by_role("link", name="Report").click()
+    expect(rows).to_have_count(6)  # as they were left
+    expect(page.locator("#save-html")).to_be_enabled()
+    page.locator(".lv-report-clips button").first.click()
+    expect(page.locator(".lv-lane[data-lane=lvspec] .lv-text")).to_contain_text("The clip shows")
+    other = visit(standin, viewport, theme, fresh=True)
+    other.loaded()
+    other.page.get_by_role("link", name="Report").click()
+    expect(other.page.locator(".lv-report-empty")).to_be_visible()
     page.locator("#clear-runs").click()
     expect(page.locator(".lv-report-empty")).to_be_visible()
+
+
+def test_a_report_on_paper_is_light_and_whole(chromium, run_folder, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(html_report([read_run(run_folder)])[0])
+    page = chromium.new_page(viewport={"width": 1280, "height": 900}, color_scheme="dark")
+    page.goto(path.as_uri())
+    expect(page.locator(".lv-chart.drawn")).to_have_count(2)
+    chart = page.locator(".lv-chart .main-svg").first
+    label = page.locator(".lv-chart .ytick text").first
+    colour = "node => getComputedStyle(node).fill"
+    dark, wide = label.evaluate(colour), chart.bounding_box()["width"]
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 1000})  # what a sheet of A4 leaves between its margins
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("body")).not_to_have_class("dark")
+    assert label.evaluate(colour) != dark
+    assert chart.bounding_box()["width"] <= 660
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    table = page.locator(".lv-report-table")
+    assert table.bounding_box()["x"] + table.bounding_box()["width"] <= 700
+    expect(page.locator(".lv-title-buttons")).to_be_hidden()
+    expect(page.locator(".lv-report summary").first).to_be_hidden()
+    page.emulate_media(media="screen")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(page.locator("body")).to_have_class("dark")
+    until(page, lambda: label.evaluate(colour), dark)
+    until(page, lambda: chart.bounding_box()["width"], wide)
+    page.close()
 
 
 def test_hostile_runs_cost_no_other(standin, visit, run_folder, tmp_path):

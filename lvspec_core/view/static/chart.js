@@ -1,5 +1,18 @@
 // The live charts, drawn in place by plotly.js: speedup against AR over own time, and how much a round brings.
 
+// Paper is light, and narrower than a window: the theme changes before the charts hear of it, as they listen later.
+const PAPER = 660;
+window.addEventListener("beforeprint", () => {
+  if (!document.body.classList.contains("dark")) return;
+  document.body.classList.remove("dark");
+  document.body.dataset.printed = "dark";
+});
+window.addEventListener("afterprint", () => {
+  if (!document.body.dataset.printed) return;
+  delete document.body.dataset.printed;
+  document.body.classList.add("dark");
+});
+
 const LINES = {
   ar: { dash: "dash", width: 1.5 },
   naive_sd: { dash: "dot", width: 2 },
@@ -107,20 +120,26 @@ function buildChart(node, url, figure) {
   let cost = 0;
   let inSight = true;
   let asked = null;
+  let known = null;
   new IntersectionObserver(([entry]) => {
     inSight = entry.isIntersecting;
     if (inSight && asked) asked();
   }, { rootMargin: "300px" }).observe(node);
-  async function draw(race, t) {
+  async function draw(race, t, width) {
     await loadPlotly(url);
     const { traces, layout } = figure(race, t, node.clientWidth < 420);
+    if (width) layout.width = width;
     const began = performance.now();
     await window.Plotly.react(node, traces, layout, { displayModeBar: false, responsive: true });
     cost = performance.now() - began;
     setAttribute(node, "data-points", String(traces.reduce((sum, trace) => sum + trace.x.length, 0)));
     toggle(node, "drawn", true);
   }
+  const redraw = (width) => { if (known && window.Plotly) draw(...known, width).catch((error) => console.error(error)); };
+  window.addEventListener("beforeprint", () => redraw(Math.min(node.clientWidth, PAPER)));
+  window.addEventListener("afterprint", () => redraw());
   return (race, t, pause) => {
+    known = [race, t];
     clearTimeout(due);
     asked = () => {
       asked = null;
