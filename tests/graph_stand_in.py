@@ -5,6 +5,7 @@ number above all, is as stale in a replay as on a GPU; and a host that reads whi
 from __future__ import annotations
 
 from contextlib import contextmanager
+from typing import ClassVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -13,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from lvspec_core.families import graphs
 
 # what makes the host wait, and what brings its numbers to the device as a tensor
-REFUSED = ("_local_scalar_dense", "is_nonzero", "nonzero", "masked_select", "equal", "lift_fresh", "_unique2")
+REFUSED = ("item", "_local_scalar_dense", "is_nonzero", "nonzero", "masked_select", "equal", "lift_fresh", "_unique2")
 
 
 class Recorder(TorchDispatchMode):
@@ -40,7 +41,7 @@ class Recorder(TorchDispatchMode):
 class Graph:
     """Stands in for torch.cuda.CUDAGraph."""
 
-    made: list[Graph] = []
+    made: ClassVar[list[Graph]] = []
 
     def __init__(self) -> None:
         self.steps: list = []
@@ -95,7 +96,7 @@ def nothing(device):
 
 
 def install(monkeypatch, eager: float = 2.0, replayed: float = 1.0) -> Streams:
-    """Records on a CPU from now on, where it was asked for, and asks for it. ``eager``, ``replayed``: what passes take when they are timed."""
+    """Records on a CPU from now on, and asks for it. ``eager``, ``replayed``: the seconds that passes take when they are timed."""
     streams = Streams()
     Graph.made = []
     times = iter(())

@@ -72,7 +72,7 @@ class FixedPass:
         self.columns = torch.arange(capacity, device=device)
         # the buffers
         self.ids = torch.zeros(size, dtype=torch.long, device=device)
-        self.places = self.coming[:, :1].repeat(1, size)  # of each row, as in ``coming``
+        self.places = torch.zeros(2, size, dtype=torch.long, device=device)  # of each row, as in ``coming``
         self.hides = torch.zeros(size, capacity, dtype=torch.bool, device=device)
         wide = -(-capacity // ALIGNED) * ALIGNED
         self.mask = torch.zeros(size, wide, dtype=self.model.dtype, device=device)[:, :capacity]
@@ -81,6 +81,7 @@ class FixedPass:
         self.hidden: torch.Tensor | None = None  # of the last pass, [1, size, hidden]
         self.graph = None
         self.cache.blank()  # what is hidden weighs nothing, but it must be numbers: 0 × NaN is NaN
+        self.fill(self.ids[:1])  # what is run before anything is read shall write behind the sequence too
 
     def read(self, ids: torch.Tensor, watch: Watch | None = None, sees: torch.Tensor | None = None) -> torch.Tensor:
         """As :meth:`Stream.append` does, for at most ``size`` tokens that fit into the cache."""

@@ -5,8 +5,9 @@ Off unless LVSPEC_GRAPHS=1. A graph is recorded per stream, as it holds the addr
 eagerly, and so does whatever a stream's passes were not recorded for. Nothing is ever recorded by a pass itself, which may be on a
 lane's clock.
 
-Nobody needs to trust a graph. After it is recorded, a replay is held against the eager pass over other tokens one place further on,
-as a chain and as branches, so that a number or an address that was recorded instead of read shows; then both are timed. It is used
+Nobody needs to trust a graph. A replay is held against what the eager pass said, before anything was recorded, of other tokens one
+place further on, as a chain and as branches, so that a number or an address that was recorded instead of read shows, and so does
+whatever recording spoiled; then both are timed. It is used
 if it agrees and is faster, and else the log says why not. (It need not be: for a mask torch may choose a slower attention kernel.)
 """
 
@@ -33,6 +34,9 @@ VARIABLE = "LVSPEC_GRAPHS"
 MOST_ROWS = 128  # of a pass that is recorded [ours]
 WARM_UPS = 3  # as torch's documentation asks
 TRIALS = 7  # of which the median counts
+
+
+Read = Callable[..., torch.Tensor]  # as :meth:`Stream.append`
 
 
 class Disagreement(RuntimeError):
@@ -119,10 +123,15 @@ def _tried(stream: Stream, size: int, layers: Collection[int], pool) -> FixedPas
 def recorded(stream: Stream, size: int, layers: Collection[int] = (), pool=None) -> FixedPass:
     """A pass that was recorded, into the memory ``pool`` if there is one, and agrees with the eager one; on a CPU it is run each
     time. Raises Disagreement, and whatever recording raises."""
+    ids = _trial(stream, size)
+    expected = _said(stream, stream.append, ids, layers)
     fixed = FixedPass(stream, size, layers)
     if on_gpu(stream.model.device):
         _record(fixed, pool)
-    _compare(stream, fixed)
+    off = max(map(_distance, _said(stream, fixed.read, ids, layers), expected))
+    bound = torch.finfo(stream.model.dtype).eps ** 0.5
+    if not off <= bound:  # NaN is not
+        raise Disagreement(f"a relative difference of {off:.2g} from the eager pass, {bound:.2g} at most is rounding")
     return fixed
 
 
@@ -136,10 +145,10 @@ def _record(fixed: FixedPass, pool) -> None:
                 fixed.run()
         here.wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(here):  # a recording that fails would leave the side stream as the current one
-            # thread_local: what other threads do meanwhile is no part of it and shall not end it
-            with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
-                fixed.run()
+        # thread_local: what other threads do meanwhile is no part of it and shall not end it
+        recording = torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local")
+        with torch.cuda.stream(here), recording:  # one that fails leaves its stream behind as the current one
+            fixed.run()
         fixed.graph = graph
 
 
@@ -149,32 +158,26 @@ def _side_stream(device: torch.device):
     return torch.cuda.Stream(device)
 
 
-def _trial(stream: Stream, fixed: FixedPass) -> torch.Tensor:
-    """Tokens for a comparison, fewer than rows if there are several, so that some are padded."""
+def _trial(stream: Stream, size: int) -> torch.Tensor:
+    """Tokens for a comparison: some that branch, and fewer than rows so that one is padded, where there are rows enough."""
     room = stream.cache.capacity - stream.length - 1
     if room < 1:
-        raise Disagreement("the cache has no room for a comparison")
-    return torch.arange(1, 1 + min(room, max(1, fixed.size - 1)), device=stream.model.device)
+        raise IndexError("the cache has no room for a comparison")
+    return torch.arange(1, 1 + min(room, size - (size > 2)), device=stream.model.device)
 
 
-def _compare(stream: Stream, fixed: FixedPass) -> None:
-    """Raises Disagreement unless the pass says what the eager one says, within the precision of the numbers [ours]."""
-    length, ids = stream.length, _trial(stream, fixed)
-    bound = torch.finfo(stream.model.dtype).eps ** 0.5
-    alone = torch.eye(len(ids), dtype=torch.bool, device=ids.device)
+def _said(stream: Stream, read: Read, ids: torch.Tensor, layers: Collection[int]) -> list[torch.Tensor]:
+    """The hidden states and the weights that a pass leaves of these tokens, as a chain and each on its own, one place behind the
+    stream's end, which is where passes are recorded."""
+    length, said = stream.length, []
     try:
-        stream.append(ids[:1])  # one place further than where it was recorded
-        for sees in (None, alone):
-            eager, replayed = Weights(fixed.seen.layers), Weights(fixed.seen.layers)
-            expected = stream.append(ids, eager, sees)
+        stream.append(ids[:1])
+        for sees in (None, torch.eye(len(ids), dtype=torch.bool, device=ids.device)):
+            stream.cache.blank()  # of what another pass wrote, none shall have the use
+            seen = Weights(layers)
+            said += [read(ids, seen, sees), *(seen.of[layer] for layer in layers)]
             stream.rollback(length + 1)
-            stream.cache.blank()  # rows that the pass does not write itself shall not help it
-            found = fixed.read(ids, replayed, sees)
-            stream.rollback(length + 1)
-            pairs = [(found, expected), *((replayed.of[layer], eager.of[layer]) for layer in fixed.seen.layers)]
-            off = max(_distance(mine, theirs) for mine, theirs in pairs)
-            if not off <= bound:  # NaN is not
-                raise Disagreement(f"a relative difference of {off:.2g} from the eager pass, {bound:.2g} at most is rounding")
+        return said
     finally:
         stream.rollback(length)
 
@@ -186,9 +189,9 @@ def _distance(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 def _paces(stream: Stream, fixed: FixedPass) -> tuple[float, float]:
     """Seconds of the eager pass and of this one."""
-    length, ids, watch = stream.length, _trial(stream, fixed), Weights(fixed.seen.layers)
+    length, ids, watch = stream.length, _trial(stream, fixed.size), Weights(fixed.seen.layers)
 
-    def pace(read: Callable[[torch.Tensor, Watch], torch.Tensor]) -> float:
+    def pace(read: Read) -> float:
         def work() -> None:
             read(ids, watch)
             stream.rollback(length)
