@@ -102,8 +102,8 @@ def _both(stream: Stream, step: Step, rows: int = 0) -> Iterator[Step]:
     """A step as it is, and with its passes of so many rows (all of the step's, if 0) replayed as a CUDA graph, whether or not that
     pays. On a CPU they run in their fixed shape. Recording is the first thing that the step does: it may fail, and is no part of
     what is measured."""
+    eager, passes = step.work, []
     yield step
-    passes: list[graphs.Passes] = []
 
     def work() -> object:
         if not passes:
@@ -111,7 +111,7 @@ def _both(stream: Stream, step: Step, rows: int = 0) -> Iterator[Step]:
             passes.append(graphs.Passes({size: graphs.recorded(stream, size)}))
         stream.passes = passes[0]
         try:
-            return step.work()
+            return eager()
         finally:
             stream.passes = None
 
