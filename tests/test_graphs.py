@@ -14,6 +14,7 @@ from host_waits import HostWaits
 from lvspec_core.clock import Clock
 from lvspec_core.decoding import decode
 from lvspec_core.families import graphs
+from lvspec_core.families.cache import KVCache
 from lvspec_core.families.fixed import FixedPass, Weights
 from lvspec_core.prefill import Prefilling
 from lvspec_core.race import environment, run_race
@@ -100,6 +101,18 @@ def test_memory_that_holds_no_numbers_disturbs_no_pass(random_pair, make_clip):
         stream.cache.stores[0][:, :, :, stream.length :] = float("nan")
     found = FixedPass(mine, 4).read(torch.tensor([5, 6]))
     torch.testing.assert_close(found, theirs.append(torch.tensor([5, 6])), **CLOSE)
+
+
+@torch.inference_mode()
+def test_what_a_replay_left_stays_when_the_next_one_comes(random_pair, make_clip, gpu):
+    stream, _ = streams_of(random_pair, make_clip())
+    recorded = graphs.recorded(stream, 2, (1,))
+    seen, later = Weights((1,)), Weights((1,))
+    hidden = recorded.read(torch.tensor([5, 6]), seen)
+    before = hidden.clone(), seen.of[1].clone()
+    assert not torch.equal(recorded.read(torch.tensor([9, 4]), later), hidden)
+    assert torch.equal(hidden, before[0])
+    assert torch.equal(seen.of[1], before[1])
 
 
 @pytest.mark.parametrize("proposal", PROPOSALS)
@@ -341,6 +354,23 @@ def test_a_race_tells_that_graphs_were_asked_for(random_pair, monkeypatch):
 @pytest.mark.parametrize(("rows", "size"), [(1, 1), (2, 2), (3, 4), (9, 16), (26, 32), (65, 128)])
 def test_rows_are_padded_to_powers_of_two(rows, size):
     assert graphs.padded(rows) == size
+
+
+def test_graphs_need_no_further_room_in_the_caches(random_pair, make_clip, monkeypatch):
+    """So the estimate of a race's memory holds with them as without."""
+    made, before = [], KVCache.__init__
+
+    def init(self, layers, heads, capacity, *rest):
+        made[-1].append((layers, heads, capacity))
+        before(self, layers, heads, capacity, *rest)
+
+    monkeypatch.setattr(KVCache, "__init__", init)
+    for turn in range(2):
+        if turn:
+            graph_stand_in.install(monkeypatch)
+        made.append([])
+        list(Prefilling(random_pair, make_clip(), replace(SETTINGS, proposal="static_tree").validated()).run())
+    assert sorted(made[0]) == sorted(made[1]) != []
 
 
 def test_a_caches_memory_is_given_back_with_its_stream(random_pair, make_clip, gpu):
