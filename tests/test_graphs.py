@@ -15,7 +15,7 @@ from lvspec_core.clock import Clock
 from lvspec_core.decoding import decode
 from lvspec_core.families import graphs
 from lvspec_core.families.cache import KVCache
-from lvspec_core.families.fixed import FixedPass, Weights
+from lvspec_core.families.fixed import FixedPass, FixedRows, Weights
 from lvspec_core.prefill import Prefilling
 from lvspec_core.race import environment, run_race
 from lvspec_core.records import Prefill
@@ -266,10 +266,16 @@ def stale_sight(self, ids, sees=None):
     fill(self, ids, None)
 
 
+def no_numbers(self, ids, sees=None):
+    fill(self, ids, sees)
+    if sees is not None:
+        self.hides.fill_(True)
+
+
 fill = FixedPass.fill
 
 
-@pytest.mark.parametrize("broken", [stale_ids, stale_place, stale_sight])
+@pytest.mark.parametrize("broken", [stale_ids, stale_place, stale_sight, no_numbers])
 def test_a_replay_that_says_something_else_is_not_used(random_pair, make_clip, gpu, monkeypatch, caplog, broken):
     monkeypatch.setattr(FixedPass, "fill", broken)
     with caplog.at_level(logging.WARNING):
@@ -288,6 +294,27 @@ def test_numbers_that_are_recorded_instead_of_read_are_found_out(random_pair, ma
         run(self)
 
     monkeypatch.setattr(FixedPass, "run", baked)
+    _, told = refused(random_pair, make_clip, caplog)
+    assert all("Disagreement" in line for line in told)
+
+
+def test_what_recording_spoils_is_found_out(random_pair, make_clip, gpu, monkeypatch, caplog):
+    record = graphs._record
+
+    def spoiling(fixed, pool):
+        fixed.cache.stores[0][:, :, :, fixed.cache.length - 1] += 1
+        record(fixed, pool)
+
+    monkeypatch.setattr(graphs, "_record", spoiling)
+    _, told = refused(random_pair, make_clip, caplog)
+    assert all("Disagreement" in line for line in told)
+
+
+def test_a_pass_that_writes_nothing_does_not_live_on_what_the_eager_one_wrote(random_pair, make_clip, gpu, monkeypatch, caplog):
+    def unwritten(self, key_states, value_states, layer_idx, *args, **kwargs):
+        return self.parts[2 * layer_idx], self.parts[2 * layer_idx + 1]
+
+    monkeypatch.setattr(FixedRows, "update", unwritten)
     _, told = refused(random_pair, make_clip, caplog)
     assert all("Disagreement" in line for line in told)
 
