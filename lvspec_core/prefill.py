@@ -15,10 +15,11 @@ from lvspec_core.clock import wait
 from lvspec_core.decoding import METHODS, Lane
 from lvspec_core.drafting import NoDrafter
 from lvspec_core.errors import PairError, SettingsError, UserError
-from lvspec_core.families.base import Prompt
+from lvspec_core.families import graphs
+from lvspec_core.families.base import Prompt, VideoLM
 from lvspec_core.families.stream import Stream
 from lvspec_core.pairs import Pair
-from lvspec_core.proposals import open_drafter, proposal_depth, sampling_of, spare_rows
+from lvspec_core.proposals import draft_shapes, open_drafter, proposal_depth, round_shapes, sampling_of, spare_rows
 from lvspec_core.pruning import VideoTokenAttention, keep_count, specvlm_keep, uniform_keep
 from lvspec_core.records import Prefill
 from lvspec_core.relevance import Annotator
@@ -61,6 +62,8 @@ class Prefilling:
         self._read: Stream | None = None  # the target at the end of the video
         self._target: dict[str, Stream] = {}
         self._draft: dict[str, Stream] = {}
+        self._racing: dict[str, Stream] = {}  # targets of lanes that were made ready before the lanes were
+        self._recordable: list[VideoLM] = []  # models whose passes become CUDA graphs
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Prefill]:
         parts = self._parts()
@@ -103,6 +106,10 @@ class Prefilling:
         for name in drafting:
             title = f"{METHODS[name].draft_sees} video · draft"
             parts.append(Part(title, (name,), lambda name=name: self._read_draft(name), sight=True))
+        models = (self.pair.target, self.pair.draft) if drafting else (self.pair.target,)
+        self._recordable = [model for model in dict.fromkeys(models) if graphs.usable(model)]
+        if self._recordable:
+            parts += [Part("CUDA graphs", (name,), lambda name=name: self._record(name)) for name in every]
         return parts
 
     def _sight(self, lane: str) -> tuple[tuple[int, int, int], str]:
@@ -162,6 +169,18 @@ class Prefilling:
         stream.read_tail(self.prompt)
         return stream
 
+    def _record(self, name: str) -> None:
+        """Records the passes of a lane's rounds, on the streams that it races with."""
+        method, settings = METHODS[name], self.settings
+        if self.pair.target in self._recordable:
+            self._racing[name] = self._target[name].fork()
+            # the most that a round scores: one size serves all of a lane's rounds, as padding costs little
+            graphs.open_passes(self._racing[name], {max(round_shapes(settings)) if method.draft_sees else 1})
+        if method.draft_sees and self.pair.draft in self._recordable:
+            draft = self._draft[name]
+            watch = self.pair.calibration.watch(draft) if method.loose and self.pair.calibration else None
+            graphs.open_passes(draft, draft_shapes(settings), graphs.watched_layers(watch, draft.model))
+
     def _open_lanes(self) -> None:
         names = [name for name in self.settings.methods if name not in self.failures]
         if not names:
@@ -195,7 +214,8 @@ class Prefilling:
                 sampler,
             )
         depth = proposal_depth(settings)
-        lane = Lane(name, self._target[name].fork(), drafter, verifier, last, settings.max_new_tokens, depth, pair.vocabulary)
+        target = self._racing.pop(name, None) or self._target[name].fork()
+        lane = Lane(name, target, drafter, verifier, last, settings.max_new_tokens, depth, pair.vocabulary)
         lane.details = settings.details
         return lane
 

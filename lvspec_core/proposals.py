@@ -26,14 +26,25 @@ def spare_rows(settings: RaceSettings) -> int:
 def round_shapes(settings: RaceSettings) -> set[int]:
     """How many tokens a forward pass of a round may read at once, target or draft."""
     depth, nodes, width = proposal_depth(settings), settings.tree_nodes, settings.tree_width
-    if settings.proposal == "chain":
-        return set(range(1, depth + 2))
-    few = {1, 2}  # what a draft reads of the text: the target's own token, and before it a leaf that was accepted
     depths = range(1, depth + 1)  # the last rounds have no room for more
-    if settings.proposal == "static_tree":
-        levels = static_levels(STATIC_DEPTH, torch.device("cpu"))
-        return few | {len(level.read) for level in levels if len(level.read)} | {static_size(deep) + 1 for deep in depths}
-    return few | {width} | {min(nodes, width + (deep - 1) * width**2) + 1 for deep in depths}
+    if settings.proposal == "chain":
+        scored = set(range(2, depth + 2))
+    elif settings.proposal == "static_tree":
+        scored = {static_size(deep) + 1 for deep in depths}
+    else:
+        scored = {min(nodes, width + (deep - 1) * width**2) + 1 for deep in depths}
+    return draft_shapes(settings) | scored
+
+
+def draft_shapes(settings: RaceSettings) -> set[int]:
+    """How many tokens a draft's forward pass may read at once."""
+    few = {1, 2}  # what it reads of the text: the target's own token, and before it a token that was accepted unread
+    if settings.proposal == "chain":
+        return few
+    if settings.proposal == "dynamic_tree":
+        return few | {settings.tree_width}
+    levels = static_levels(STATIC_DEPTH, torch.device("cpu"))
+    return few | {len(level.read) for level in levels if len(level.read)}
 
 
 def sampling_of(settings: RaceSettings) -> Sampling | None:

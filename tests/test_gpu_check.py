@@ -9,17 +9,20 @@ import torch
 
 from lvspec_core import __main__ as command_line
 from lvspec_core.errors import UserError
+from lvspec_core.families import fixed, graphs
 from lvspec_core.families.cache import KVCache
 from lvspec_core.gpu_check import command, steps, timing
-from lvspec_core.gpu_check.models import CHECKED, SCALES, random_model
+from lvspec_core.gpu_check.models import CHECKED, SCALES, noise, random_model
 from lvspec_core.gpu_check.rows import Bytes, Row
 from lvspec_core.gpu_check.timing import Budget, Timing, measure
 from lvspec_core.registry import PAIRS
 
 CPU = torch.device("cpu")
 ARGUMENTS = ["--device", "cpu", "--scale", "tiny", "--frames", "2", "--pairs"]
-TARGET_STEPS = ["one AR token", "verification, γ = 4", "verification, γ = 8", "verification, γ = 16", "verification, tree of 25"]
-DRAFT_STEPS = ["prefill of the video", "one draft token", "8 draft tokens", "8 draft tokens, the host looks at each"]
+PASSES = ["one AR token", "verification, γ = 4", "verification, γ = 8", "verification, γ = 16", "verification, tree of 25"]
+TARGET_STEPS = [name for step in PASSES for name in (step, f"{step}, replayed")]
+DRAFT_STEPS = ["prefill of the video", "one draft token", "one draft token, replayed", "8 draft tokens", "8 draft tokens, replayed"]
+DRAFT_STEPS += ["8 draft tokens, the host looks at each"]
 EVERY_STEP = [
     *(("target", "all", step) for step in ["frames to patches, on the host", "vision tower", "prefill of the video", *TARGET_STEPS]),
     ("draft", "all", "vision tower"),
@@ -48,7 +51,7 @@ def test_every_step_of_a_pair_is_measured_and_told(tmp_path, capsys, pair):
     assert all(row["timing"]["median"] > 0 and not row["why"] for row in told["rows"])
     bounded = {row["step"] for row in told["rows"] if row["times_the_limit"]}
     assert bounded == {*TARGET_STEPS, *DRAFT_STEPS[1:]}, "a prefill computes, and is held against no bandwidth"
-    one, tree = (next(row for row in told["rows"] if row["step"] == step) for step in (TARGET_STEPS[0], TARGET_STEPS[-1]))
+    one, tree = (next(row for row in told["rows"] if row["step"] == step) for step in (PASSES[0], PASSES[-1]))
     speed = told["bandwidth"]["bytes_per_second"]
     assert one["limit_seconds"] == pytest.approx((one["needs"]["weights"] + one["needs"]["cache"]) / speed)
     assert tree["needs"]["weights"] == one["needs"]["weights"]
@@ -58,6 +61,10 @@ def test_every_step_of_a_pair_is_measured_and_told(tmp_path, capsys, pair):
         next(row for row in told["rows"] if row["step"] == DRAFT_STEPS[1] and row["sees"] == sees) for sees in ("all", "10%")
     )
     assert pruned["cached"] < all_of_it["cached"] == one["cached"]
+    for step in (*PASSES, "one draft token", "8 draft tokens"):
+        eager, replayed = ([row for row in told["rows"] if row["step"] == name] for name in (step, f"{step}, replayed"))
+        for kind in ("rows", "cached", "needs", "limit_seconds"):
+            assert [row[kind] for row in eager] == [row[kind] for row in replayed], "held against the same limit"
     page = (tmp_path / "new" / "gpu-check.md").read_text()
     assert all(step in page for _, _, step in EVERY_STEP)
     assert "measures nothing real" in page
@@ -138,6 +145,49 @@ def test_a_step_without_memory_is_a_row_and_the_rest_goes_on(tmp_path, monkeypat
     assert len(rows) == len(EVERY_STEP)
 
 
+def test_a_graph_that_cannot_be_recorded_is_a_row_and_the_rest_goes_on(tmp_path, monkeypatch):
+    def recorded(stream, size, *rest):
+        if size > 8:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return record(stream, size, *rest)
+
+    record = graphs.recorded
+    monkeypatch.setattr(graphs, "recorded", recorded)
+    rows = checked(tmp_path, "qwen2.5-vl-7b")["rows"]
+    assert len(rows) == len(EVERY_STEP)
+    failed = {row["step"]: row["why"] for row in rows if row["timing"] is None}
+    assert set(failed) == {f"{step}, replayed" for step in PASSES[2:]}
+    assert set(failed.values()) == {"RuntimeError: operation not permitted when stream is capturing"}
+
+
+@torch.inference_mode()
+def test_replayed_steps_replay_and_the_others_do_not(monkeypatch):
+    """What is recorded is recorded once, in the warm-up, and a step leaves the stream as it was."""
+    model = random_model("Qwen/Qwen2.5-VL-3B-Instruct", SCALES["tiny"], torch.float32, CPU)
+    site = steps.Site(model, "draft", noise(2, SCALES["tiny"].side))
+    recorded, read = [], []
+    for place, name, told in ((graphs, "recorded", recorded), (fixed.FixedPass, "read", read)):
+        before = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *given, before=before, told=told: (told.append(given), before(*given))[1])
+    for step in steps.opening(site):
+        step.work()
+    eager = None
+    for step in next(steps.groups_of(site)):
+        recorded.clear()
+        step.work()
+        assert len(recorded) == step.name.endswith("replayed")
+        read.clear()
+        said = step.work()
+        assert len(read) == (step.rows if step.name.endswith("replayed") else 0)
+        assert len(recorded) == step.name.endswith("replayed")
+        if step.cached:
+            stream = site.streams["all"]
+            assert (stream.passes, stream.length) == (None, step.cached)
+            if step.name.endswith("replayed"):
+                assert torch.equal(said, eager), "the same tokens"
+            eager = said
+
+
 def test_what_needs_a_failed_step_is_left_out(tmp_path, monkeypatch):
     failing(monkeypatch, "prefill of the video", RuntimeError("cuBLAS: no\nmore lines"))
     rows = checked(tmp_path, "qwen2.5-vl-7b")["rows"]
@@ -165,7 +215,7 @@ def test_a_run_that_is_cut_off_keeps_its_rows(tmp_path, monkeypatch):
         checked(tmp_path, "qwen2.5-vl-7b")
     told = json.loads((tmp_path / "gpu-check.json").read_text())
     assert told["state"] == "running"
-    assert [row["step"] for row in told["rows"]][-1] == "verification, γ = 8"
+    assert [row["step"] for row in told["rows"]][-1] == "verification, γ = 8, replayed"
     assert "verification, γ = 8" in (tmp_path / "gpu-check.md").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"gpu-check.json", "gpu-check.md"}
 

@@ -16,7 +16,7 @@ FORMAT = 1
 LOCK = ".lock"
 SINCE = "start again in a new folder, or with what it was begun with"
 # of the environment: what changes texts or times
-MACHINE = ("lvspec", "torch", "transformers", "device", "device_name", "dtype", "threads")
+MACHINE = ("lvspec", "torch", "transformers", "device", "device_name", "dtype", "threads", "cuda_graphs")
 PAIR = ("name", "target", "draft", "quantised", "revisions", "relevance")
 
 

@@ -63,6 +63,11 @@ class KVCache(Cache):
             raise IndexError(f"cannot roll back from {self.length} tokens to {length}")
         self.length = length
 
+    def blank(self) -> None:
+        """Zeroes whatever stands after the length. It is never read but by a pass of fixed shape, which weighs it with 0."""
+        for store in self.stores:
+            store[:, :, :, self.length :].zero_()
+
     def keep(self, start: int, rows: Sequence[int]) -> None:
         """Of the tokens from ``start`` on, keeps those at these rising offsets, moved together; forgets the others."""
         end = start + len(rows)

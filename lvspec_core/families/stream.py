@@ -12,6 +12,7 @@ from lvspec_core.families.cache import KVCache
 
 if TYPE_CHECKING:
     from lvspec_core.families.base import Prompt, VideoLM
+    from lvspec_core.families.graphs import Passes
 
 
 class Stream:
@@ -27,6 +28,7 @@ class Stream:
         self.cos, self.sin = rotary  # [1, rows, head dim]; row 0 belongs to the first token after the video
         self.base = base  # how many tokens stand in the cache up to there
         self.video = video  # where the video tokens stand in the cache
+        self.passes: Passes | None = None  # those that are replayed as CUDA graphs
 
     @property
     def length(self) -> int:
@@ -38,10 +40,13 @@ class Stream:
         ``sees``: [n, m] bool on the model's device for tokens that branch: which of the last m rows, these n included, each
         may look at, itself included; it sees all rows before those m. None: each sees all before it.
         """
+        if self.passes is not None:
+            hidden = self.passes.read(self, ids, watch, sees)
+            if hidden is not None:
+                return hidden
         count, start = ids.shape[0], self.cache.length - self.base
         if sees is not None:
-            # a token's position is how many it follows, whatever other branches stand before it in the cache
-            where = sees.sum(-1) + (start + count - sees.shape[1] - 1)
+            where = rotary_rows(sees, start + count)
             rotary = self.cos[:, where], self.sin[:, where]
             return self.model.run(self.model.embed(ids)[None], rotary, self.cache, self.model.branch_mask(sees, self.cache), watch)
         rotary = self.cos[:, start : start + count], self.sin[:, start : start + count]
@@ -72,3 +77,9 @@ class Stream:
     def fork(self) -> Stream:
         """An independent stream with the same past; the rotary tables are shared, they never change."""
         return Stream(self.model, self.cache.fork(), (self.cos, self.sin), self.video, self.base)
+
+
+def rotary_rows(sees: torch.Tensor, end: int) -> torch.Tensor:
+    """[n] where n tokens that branch stand in the rotary tables; ``end``: how many rows the cache then has after the video. A token's
+    position is how many it follows, whatever other branches stand before it in the cache."""
+    return sees.sum(-1) + (end - sees.shape[1] - 1)

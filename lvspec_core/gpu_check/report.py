@@ -16,7 +16,8 @@ from lvspec_core.race_files import write_whole
 NAME = "gpu-check"
 LEGEND = (
     "*ms*: median from asking for a step to its end, quartiles in brackets. *Limit*: the bytes of the layers, the head and the cache ÷ the"
-    " memory's bandwidth. *Host*: how long asking alone took; ↯ where that is most of it: the host, not the GPU, sets the pace."
+    " memory's bandwidth. *Host*: how long asking alone took; ↯ where that is most of it: the host, not the GPU, sets the pace. *Replayed*:"
+    " the passes as CUDA graphs (on a CPU: in the shape that those have), their rows padded to the next power of two."
 )
 WEIGHTS = {
     "full": "random weights of the real shapes",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
+from lvspec_core.families import graphs
 from lvspec_core.families.base import Prompt, VideoLM
 from lvspec_core.families.stream import Stream
 from lvspec_core.gpu_check.rows import Bytes
@@ -81,20 +82,40 @@ def groups_of(site: Site) -> Iterator[Iterator[Step]]:
 def _as_target(site: Site) -> Iterator[Step]:
     yield _reading(site, "all", None)
     stream = site.ready("all")
-    yield _pass(stream, "one AR token", 1)
+    yield from _both(stream, _pass(stream, "one AR token", 1))
     for length in CHAINS:
-        yield _pass(stream, f"verification, γ = {length}", length + 1)
+        yield from _both(stream, _pass(stream, f"verification, γ = {length}", length + 1))
     _, parents, _, _ = static_plan(STATIC_DEPTH, site.model.device)
     tree = tree_of(parents)
-    yield _pass(stream, f"verification, tree of {len(tree)}", len(tree) + 1, tree.sees_on(site.model.device))
+    yield from _both(stream, _pass(stream, f"verification, tree of {len(tree)}", len(tree) + 1, tree.sees_on(site.model.device)))
 
 
 def _as_draft(site: Site, share: str, keep: list[int] | None) -> Iterator[Step]:
     yield _reading(site, share, keep)
     stream = site.ready(share)
-    yield _pass(stream, "one draft token", 1, share=share)
-    yield _chain(stream, share, waits=False)
+    yield from _both(stream, _pass(stream, "one draft token", 1, share=share))
+    yield from _both(stream, _chain(stream, share, waits=False), rows=1)
     yield _chain(stream, share, waits=True)
+
+
+def _both(stream: Stream, step: Step, rows: int = 0) -> Iterator[Step]:
+    """A step as it is, and with its passes of so many rows (all of the step's, if 0) replayed as a CUDA graph, whether or not that
+    pays. On a CPU they run in their fixed shape. Recording is the first thing that the step does: it may fail, and is no part of
+    what is measured."""
+    eager, passes = step.work, []
+    yield step
+
+    def work() -> object:
+        if not passes:
+            size = graphs.padded(rows or step.rows)
+            passes.append(graphs.Passes({size: graphs.recorded(stream, size)}))
+        stream.passes = passes[0]
+        try:
+            return eager()
+        finally:
+            stream.passes = None
+
+    yield replace(step, name=f"{step.name}, replayed", work=work)
 
 
 def _reading(site: Site, share: str, keep: list[int] | None) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,3 +19,10 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.gpu)
         if not torch.cuda.is_available():
             item.add_marker(pytest.mark.skip(reason="needs a CUDA GPU"))
+
+
+@pytest.fixture(scope="module")
+def pair(random_pair_info):
+    from lvspec_core.pairs import load_pair
+
+    return load_pair(replace(random_pair_info, precision="float32"))

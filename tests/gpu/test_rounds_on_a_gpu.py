@@ -11,17 +11,11 @@ import torch
 
 from lvspec_core.decoding import decode
 from lvspec_core.gpu_check import command
-from lvspec_core.pairs import load_pair
 from lvspec_core.prefill import Prefilling
 from lvspec_core.settings import METHODS, RaceSettings
 
 STRICT = {"anchor_quantile": 0.0, "shift": 0}  # every token an anchor: LVSpec is lossless too
 SETTINGS = RaceSettings(frames=4, max_new_tokens=40, draft_length=5, adaptive=0.0)
-
-
-@pytest.fixture(scope="module")
-def pair(random_pair_info):
-    return load_pair(replace(random_pair_info, precision="float32"))
 
 
 def lane_of(pair, clip, method, settings):
