@@ -229,6 +229,12 @@ class Visit:
                 break
             self.page.wait_for_timeout(50)
 
+    def follow(self, link: str) -> None:
+        """Goes to the other page of the app by its link."""
+        self.loaded()
+        self.answered.clear()
+        self.page.get_by_role("link", name=link).click()
+
     def reload(self) -> None:
         """Loads the page again."""
         self.loaded()

@@ -40,8 +40,7 @@ def run_folder(tmp_path_factory):
 def test_a_run_is_added_and_its_clip_opens(standin, visit, run_folder, viewport, theme):
     tab = visit(standin, viewport, theme)
     page = tab.page
-    tab.loaded()
-    page.get_by_role("link", name="Report").click()
+    tab.follow("Report")
     expect(page.locator(".lv-report-empty")).to_contain_text("No run yet")
     folder = page.locator("#run-folder textarea")
     folder.fill(str(run_folder / "gone"))
@@ -68,20 +67,31 @@ def test_a_run_is_added_and_its_clip_opens(standin, visit, run_folder, viewport,
     tab.state("finished")
     expect(page.locator(".lv-board")).to_be_visible()
     expect(page.locator(".lv-lane[data-lane=lvspec] .lv-text")).to_contain_text("The clip shows")
-    page.get_by_role("link", name="Race").click()
-    page.locator(".lv-samples").wait_for()
-    tab.loaded()
-    page.get_by_role("link", name="Report").click()
-    expect(rows).to_have_count(6)  # as they were left
-    expect(page.locator("#save-html")).to_be_enabled()
-    page.locator(".lv-report-clips button").first.click()
-    expect(page.locator(".lv-lane[data-lane=lvspec] .lv-text")).to_contain_text("The clip shows")
-    other = visit(standin, viewport, theme, fresh=True)
-    other.loaded()
-    other.page.get_by_role("link", name="Report").click()
-    expect(other.page.locator(".lv-report-empty")).to_be_visible()
     page.locator("#clear-runs").click()
     expect(page.locator(".lv-report-empty")).to_be_visible()
+
+
+def test_runs_wait_for_who_left_and_for_nobody_else(standin, visit, run_folder):
+    tab = visit(standin)
+    tab.follow("Report")
+    rows, folder = tab.page.locator(".lv-report-table tbody tr"), tab.page.locator("#run-folder textarea")
+    folder.fill(str(run_folder))
+    folder.press("Enter")
+    expect(rows).to_have_count(3)
+    tab.follow("Race")
+    tab.page.locator(".lv-samples").wait_for()
+    tab.follow("Report")
+    expect(rows).to_have_count(3)
+    expect(tab.page.locator("#save-html")).to_be_enabled()
+    tab.page.locator(".lv-report-clips button").first.click()
+    expect(tab.page.locator(".lv-lane[data-lane=lvspec] .lv-text")).to_contain_text("The clip shows")
+    folder.fill(str(run_folder))
+    folder.press("Enter")
+    expect(rows).to_have_count(6)
+    other = visit(standin, fresh=True)
+    other.follow("Report")
+    expect(other.page.locator(".lv-report-empty")).to_be_visible()
+    other.loaded()
 
 
 def test_a_report_on_paper_is_light_and_whole(chromium, run_folder, tmp_path):
@@ -125,8 +135,7 @@ def test_hostile_runs_cost_no_other(standin, visit, run_folder, tmp_path):
         (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in named))
     tab = visit(standin)
     page = tab.page
-    tab.loaded()
-    page.get_by_role("link", name="Report").click()
+    tab.follow("Report")
     expect(page.locator(".lv-report-empty")).to_be_visible()
     folder = page.locator("#run-folder textarea")
     for place in (tmp_path / "run-0", tmp_path / "run-1", tmp_path / "run-2", "~no-such-user/here"):
