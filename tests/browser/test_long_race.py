@@ -11,7 +11,7 @@ from test_extras import RACES
 from lvspec_core.race_files import save_race
 from lvspec_core.settings import RaceSettings
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.clock]
 
 # how long the page is busy for an action: its script, and script and layout of the frame that shows it; waiting for a frame is no work
 BUSY = """(act) => new Promise((done) => {

@@ -21,6 +21,7 @@ WATCH = (HERE / "watch.js").read_text(encoding="utf-8")
 READ_LANE = (HERE / "read_lane.js").read_text(encoding="utf-8")
 
 
+@pytest.mark.clock
 def test_the_server_is_up_and_the_page_usable_soon(server, bare, visit):
     assert server.seconds < 20
     # the best of three visits: what the page needs, whatever else the machine is doing
@@ -74,6 +75,7 @@ def test_an_uploaded_clip_races_in_four_lanes(server, visit):
     expect(page.locator(".lv-table-section tbody tr")).to_have_count(15)
 
 
+@pytest.mark.clock
 def test_first_token_within_two_seconds(server, visit):
     tab = visit(server)
     tab.sample(0)

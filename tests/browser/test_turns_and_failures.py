@@ -110,6 +110,7 @@ def test_a_recorded_race_does_not_cut_into_a_running_one(standin, visit):
     tab.state("finished")
 
 
+@pytest.mark.clock
 def test_a_closed_tab_ends_its_race(standin, visit):
     first, second = visit(standin), visit(standin)
     for tab in (first, second):
@@ -123,6 +124,7 @@ def test_a_closed_tab_ends_its_race(standin, visit):
     second.state("finished")
 
 
+@pytest.mark.clock
 def test_a_program_that_goes_away_ends_its_race(standin, visit):
     """As a program that is killed would: the race is asked for, its events are read, the connection breaks."""
     clip = next(SAMPLES.glob("*.mp4"))
