@@ -1,4 +1,4 @@
-"""Records the example races that ship with the project: real races of the bundled pair on this machine."""
+"""Records the example races that ship with the project: real races of the bundled pairs on this machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ from lvspec_core.worker import get_worker
 EXAMPLES = {
     "two-shapes.jsonl": ("Two moving shapes", "The default settings on a clip of two moving shapes.", "shapes-4-2-moving.mp4", {}),
     "three-shapes.jsonl": (
-        "Three shapes, longer guesses",
-        "A longer text, and drafts of 12 guesses instead of 8.",
+        "Three shapes, a tree of guesses",
+        "A longer text; every round the draft offers branches of guesses, of which the target takes the best.",
         "shapes-8-3-moving.mp4",
-        {"draft_length": 12},
+        {"proposal": "dynamic_tree"},
+    ),
+    "llava.jsonl": (
+        "The other architecture",
+        "The second bundled pair, which sees every frame alone as LLaVA-OneVision does.",
+        "shapes-4-2-moving.mp4",
+        {"pair": "shapes-llava"},
     ),
     "sea.jsonl": (
         "Outside its world",

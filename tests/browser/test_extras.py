@@ -12,8 +12,10 @@ from conftest import PHONE, until
 from fake_race import recorded
 from playwright.sync_api import expect
 
+from lvspec_core.examples import EXAMPLES
 from lvspec_core.race_files import load_race
 from lvspec_core.records import to_dict
+from lvspec_core.settings import RaceSettings
 
 pytestmark = pytest.mark.timeout(300)
 HERE = Path(__file__).resolve().parent
@@ -273,6 +275,10 @@ def test_the_examples_are_races_that_can_be_read():
         lanes = {record.lane: record for record in records if record.type == "lane"}
         assert {lane: each.speedup_decode for lane, each in lanes.items()} == entry["speedups"]
         assert all(lanes[lane].same_as_ar for lane in ("naive_sd", "specvlm"))
+        title, alt, _, changes = EXAMPLES[entry["file"]]
+        assert (entry["title"], entry["alt"]) == (title, alt)
+        for setting, value in changes.items():
+            assert records[0].settings[setting] == value != getattr(RaceSettings(), setting), "what sets it apart is no default"
 
 
 def test_the_tours_card_fits_a_narrow_window(standin, visit):
