@@ -193,7 +193,8 @@ class Visit:
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.answered: list[str] = []
-        self.page.on("requestfinished", lambda request: self.answered.append(request.url))
+        for event in ("requestfinished", "requestfailed"):  # Gradio's page itself ends the stream of answers when it has the last one
+            self.page.on(event, lambda request: self.answered.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(error.stack or str(error)))
         self.page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
         began = time.monotonic()
@@ -224,10 +225,7 @@ class Visit:
     def loaded(self) -> None:
         """Waits until the page has its answer to what it asked of the server when it opened: Gradio calls a page that is left before
         that a broken connection."""
-        for _ in range(200):
-            if any("/queue/data" in url for url in self.answered):
-                break
-            self.page.wait_for_timeout(50)
+        self.until(lambda: any("/queue/data" in url for url in self.answered), why="the page has its first answer")
 
     def follow(self, link: str) -> None:
         """Goes to the other page of the app by its link."""
