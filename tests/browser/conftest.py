@@ -33,11 +33,12 @@ PHONE = {"width": 360, "height": 740}
 
 # how long the page may take to do something before a test says that it does not do it; a busy machine takes long
 PATIENCE = 60
-# for four frames, nothing moves, fades or scrolls (what turns without an end, as a wheel does, does not count)
+# for four frames, nothing moves, fades or scrolls (what turns without an end, as a wheel does, does not count, nor how long a notice stays)
 STILL = """() => new Promise((done) => {
   let [frames, before] = [0, ""];
   const look = () => {
-    const passes = (each) => each.playState === "running" && each.effect.getComputedTiming().endTime < Infinity;
+    const passes = (each) => each.playState === "running" && each.effect.getComputedTiming().endTime < Infinity
+      && !each.effect.target.closest(".toast-body");
     const moves = document.getAnimations().some(passes);
     const now = [scrollX, scrollY, document.documentElement.scrollHeight].join();
     frames = moves || now !== before ? 0 : frames + 1;
