@@ -91,6 +91,8 @@ RECIPES = {
                 Stage(36, 120, 24, 6e-4, tiles=0.5, visual_weight=3, frames=ANY_FRAMES, bfloat16=False),
                 Stage(36, 500, 32, 1e-3, tiles=1.0, deep=1.0, visual_weight=4, frames=ANY_FRAMES, bfloat16=False, through=4),
                 Stage(36, 60, 24, 3e-4, tiles=0.5, visual_weight=2, frames=ANY_FRAMES, bfloat16=False),
+                Stage(36, 1200, 32, 1e-3, tiles=1.0, deep=1.0, visual_weight=4, frames=ANY_FRAMES, bfloat16=False, through=4),
+                Stage(36, 60, 24, 3e-4, tiles=0.5, visual_weight=2, frames=ANY_FRAMES, bfloat16=False),
             ),
             seed=3,
             teacher="shapes-qwen",
