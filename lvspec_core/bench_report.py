@@ -155,16 +155,21 @@ def fill_block(path: Path, marker: str, text: str) -> None:
 
 def fill_documents(result: dict, folder: Path) -> list[Path]:
     """Puts the result's tables between the pair's markers in README.md and METHODS.md, as many as stand there."""
-    blocks = {("README.md", "bench"): markdown_table, ("METHODS.md", "failures"): markdown_departures}
-    blocks |= {("METHODS.md", "fidelity"): markdown_fidelity, ("METHODS.md", "scoring"): markdown_scoring}
+    blocks = {
+        "bench": markdown_table,
+        "failures": markdown_departures,
+        "fidelity": markdown_fidelity,
+        "scoring": markdown_scoring,
+    }
     if "variants" in result:
-        blocks["README.md", "ablation"] = markdown_ablation
+        blocks["ablation"] = markdown_ablation
     filled = set()
-    for (name, block), made in blocks.items():
-        path, block = folder / name, marker(block, result["pair"])
-        if f"<!-- {block} -->" in path.read_text(encoding="utf-8"):
-            fill_block(path, block, made(result))
-            filled.add(path)
+    for path in (folder / "README.md", folder / "METHODS.md"):
+        for block, made in blocks.items():
+            mark = marker(block, result["pair"])
+            if f"<!-- {mark} -->" in path.read_text(encoding="utf-8"):
+                fill_block(path, mark, made(result))
+                filled.add(path)
     return sorted(filled)
 
 
