@@ -8,6 +8,7 @@ from dataclasses import replace
 import graph_stand_in
 import pytest
 import torch
+from endless import endless_lane
 from graph_stand_in import Graph
 from host_waits import HostWaits
 
@@ -33,14 +34,6 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 @pytest.fixture
 def gpu(monkeypatch):
     return graph_stand_in.install(monkeypatch)
-
-
-def lane_of(pair, clip, method, settings):
-    prefilling = Prefilling(pair, clip, replace(settings, methods=(method,)).validated())
-    list(prefilling.run())
-    lane = prefilling.lanes[method]
-    lane.end_ids = frozenset()
-    return lane
 
 
 def streams_of(pair, clip, keep=None):
@@ -119,10 +112,10 @@ def test_what_a_replay_left_stays_when_the_next_one_comes(random_pair, make_clip
 @pytest.mark.parametrize("method", METHODS)
 def test_replayed_texts_are_the_eager_ones(random_pair, make_clip, monkeypatch, method, proposal):
     settings = replace(SETTINGS, proposal=proposal)
-    eager = lane_of(random_pair, make_clip(), method, settings)
+    eager = endless_lane(random_pair, make_clip(), method, settings)
     expected = list(decode(eager))
     graph_stand_in.install(monkeypatch)
-    lane = lane_of(random_pair, make_clip(), method, settings)
+    lane = endless_lane(random_pair, make_clip(), method, settings)
     made, before = len(Graph.made), [graph.replays for graph in Graph.made]
     found = list(decode(lane))
     assert lane.token_ids == eager.token_ids
@@ -156,7 +149,7 @@ def eager_passes(monkeypatch) -> list[int]:
 @pytest.mark.parametrize("proposal", PROPOSALS)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_pass_of_a_round_is_replayed(random_pair, make_clip, gpu, monkeypatch, method, proposal):
-    lane = lane_of(random_pair, make_clip(), method, replace(SETTINGS, proposal=proposal))
+    lane = endless_lane(random_pair, make_clip(), method, replace(SETTINGS, proposal=proposal))
     rows = eager_passes(monkeypatch)
     list(decode(lane))
     assert rows == []
@@ -177,7 +170,7 @@ def test_a_probe_reads_the_rows_that_were_replayed(random_pair, make_clip, monke
     for turn in range(2):
         if turn:
             graph_stand_in.install(monkeypatch)
-        lane = lane_of(pair, make_clip(), "lvspec", SETTINGS)
+        lane = endless_lane(pair, make_clip(), "lvspec", SETTINGS)
         shares.append([token.relevance for outcome in decode(lane) for token in outcome.tokens if token.relevance is not None])
     assert len({round(share, 3) for share in shares[0]}) > 5
     assert shares[1] == pytest.approx(shares[0], abs=1e-3)
@@ -186,7 +179,7 @@ def test_a_probe_reads_the_rows_that_were_replayed(random_pair, make_clip, monke
 @pytest.mark.parametrize("proposal", PROPOSALS)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_round_that_replays_waits_no_more_than_an_eager_one(random_pair, make_clip, gpu, method, proposal):
-    lane = lane_of(random_pair, make_clip(), method, replace(SETTINGS, proposal=proposal))
+    lane = endless_lane(random_pair, make_clip(), method, replace(SETTINGS, proposal=proposal))
     lane.round()
     for _ in range(4):
         waits = HostWaits()
@@ -221,13 +214,13 @@ def test_recording_is_a_part_of_the_prefill_that_its_lane_pays(random_pair, make
 def refused(random_pair, make_clip, caplog, method="naive_sd"):
     """A lane whose graphs were all refused, and what the log says."""
     with caplog.at_level(logging.WARNING):
-        lane = lane_of(random_pair, make_clip(), method, SETTINGS)
+        lane = endless_lane(random_pair, make_clip(), method, SETTINGS)
     assert [fixed for stream in streams_in(lane) for fixed in stream.passes.fixed.values() if fixed] == []
     return lane, [record.message for record in caplog.records if "run eagerly" in record.message]
 
 
 def test_what_is_not_faster_is_not_used(random_pair, make_clip, monkeypatch, caplog):
-    expected = text_of(lane_of(random_pair, make_clip(), "naive_sd", SETTINGS))
+    expected = text_of(endless_lane(random_pair, make_clip(), "naive_sd", SETTINGS))
     graph_stand_in.install(monkeypatch, eager=0.001, replayed=0.001)
     lane, told = refused(random_pair, make_clip, caplog)
     assert len(told) == len(Graph.made) == 3
@@ -236,7 +229,7 @@ def test_what_is_not_faster_is_not_used(random_pair, make_clip, monkeypatch, cap
 
 
 def test_what_cannot_be_recorded_runs_eagerly(random_pair, make_clip, monkeypatch, caplog):
-    expected = text_of(lane_of(random_pair, make_clip(), "naive_sd", SETTINGS))
+    expected = text_of(endless_lane(random_pair, make_clip(), "naive_sd", SETTINGS))
     streams = graph_stand_in.install(monkeypatch)
     usual, run = streams.current, FixedPass.run
 
@@ -279,7 +272,7 @@ fill = FixedPass.fill
 def test_a_replay_that_says_something_else_is_not_used(random_pair, make_clip, gpu, monkeypatch, caplog, broken):
     monkeypatch.setattr(FixedPass, "fill", broken)
     with caplog.at_level(logging.WARNING):
-        lane = lane_of(random_pair, make_clip(), "naive_sd", SETTINGS)
+        lane = endless_lane(random_pair, make_clip(), "naive_sd", SETTINGS)
     told = [record.message for record in caplog.records if "from the eager pass" in record.message]
     # a single row sees the same in a tree
     assert len(told) == (2 if broken is stale_sight else 3)
@@ -324,13 +317,13 @@ def test_weights_that_differ_are_found_out(random_pair, make_clip, gpu, monkeypa
     see = Weights.see
     monkeypatch.setattr(Weights, "see", lambda self, layer, weights: see(self, layer, weights.roll(1, -1)))
     with caplog.at_level(logging.WARNING):
-        lane = lane_of(random_pair, make_clip(), "lvspec", SETTINGS)
+        lane = endless_lane(random_pair, make_clip(), "lvspec", SETTINGS)
     assert not any(lane.drafter.stream.passes.fixed.values())
     assert all(lane.target.passes.fixed.values())
 
 
 def test_passes_that_were_not_recorded_run_eagerly(random_pair, make_clip, gpu, monkeypatch):
-    lane = lane_of(random_pair, make_clip(), "ar", SETTINGS)
+    lane = endless_lane(random_pair, make_clip(), "ar", SETTINGS)
     stream, rows = lane.target, eager_passes(monkeypatch)
     with torch.inference_mode():
         stream.append(torch.tensor([5, 6]))
@@ -350,7 +343,7 @@ def test_passes_that_were_not_recorded_run_eagerly(random_pair, make_clip, gpu, 
 
 def test_without_the_variable_nothing_is_recorded(random_pair, make_clip, gpu, monkeypatch):
     monkeypatch.delenv(graphs.VARIABLE)
-    lane = lane_of(random_pair, make_clip(), "lvspec", SETTINGS)
+    lane = endless_lane(random_pair, make_clip(), "lvspec", SETTINGS)
     assert Graph.made == []
     assert all(stream.passes is None for stream in streams_in(lane))
     assert "cuda_graphs" not in environment(random_pair)
@@ -363,7 +356,7 @@ def test_where_graphs_cannot_be_had_the_log_says_why(random_pair, make_clip, gpu
     else:
         monkeypatch.setattr(random_pair.target, "spread", True)
     with caplog.at_level(logging.WARNING):
-        lane = lane_of(random_pair, make_clip(), "naive_sd", SETTINGS)
+        lane = endless_lane(random_pair, make_clip(), "naive_sd", SETTINGS)
     told = [record.message for record in caplog.records if "No CUDA graphs" in record.message]
     assert len(told) == (2 if place == "cpu" else 1)
     assert ("not on a GPU" if place == "cpu" else "several devices") in told[0]
@@ -406,7 +399,7 @@ def test_a_caches_memory_is_given_back_with_its_stream(random_pair, make_clip, g
     import gc
     import weakref
 
-    lane = lane_of(random_pair, make_clip(), "lvspec", SETTINGS)
+    lane = endless_lane(random_pair, make_clip(), "lvspec", SETTINGS)
     gc.collect()
     gc.disable()
     try:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from endless import endless_lane
 from host_waits import HostWaits
 
 from lvspec_core.clock import Clock
-from lvspec_core.prefill import Prefilling
 from lvspec_core.settings import METHODS, RaceSettings
 from lvspec_core.transfer import upload, upload_tensor
 from lvspec_core.trees import Tree
@@ -19,17 +19,9 @@ GROWN = "lvspec_core.tree_drafting:_cut"  # the shape of a dynamic tree is what 
 DOUBT = "lvspec_core.drafting:_doubtful"  # an adaptive chain asks after every token whether to go on
 
 
-def lane_of(pair, clip, method, settings):
-    prefilling = Prefilling(pair, clip, replace(settings, methods=(method,)).validated())
-    list(prefilling.run())
-    lane = prefilling.lanes[method]
-    lane.end_ids = frozenset()
-    lane.round()  # whatever is made once is made here
-    return lane
-
-
 def waits_of_rounds(lane, rounds: int = 4):
-    """For each round what was counted, and what it proposed."""
+    """For each round after the first what was counted, and what it proposed."""
+    lane.round()  # whatever is made once is made here
     for _ in range(rounds):
         waits = HostWaits()
         with waits:
@@ -40,7 +32,7 @@ def waits_of_rounds(lane, rounds: int = 4):
 @pytest.mark.parametrize("proposal", ["chain", "static_tree", "dynamic_tree"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_greedy_round_reads_the_verdict_and_nothing_else(random_pair, make_clip, method, proposal):
-    for waits, outcome in waits_of_rounds(lane_of(random_pair, make_clip(), method, replace(SETTINGS, proposal=proposal))):
+    for waits, outcome in waits_of_rounds(endless_lane(random_pair, make_clip(), method, replace(SETTINGS, proposal=proposal))):
         shape = {GROWN: 1} if proposal == "dynamic_tree" and outcome.proposed else {}
         assert waits.reads == {"lvspec_core.verifiers:judge": 1, **shape}
         assert not waits.copies
@@ -48,7 +40,7 @@ def test_a_greedy_round_reads_the_verdict_and_nothing_else(random_pair, make_cli
 
 @pytest.mark.parametrize("method", ["naive_sd", "lvspec"])
 def test_an_adaptive_chain_waits_after_each_of_its_tokens(random_pair, make_clip, method):
-    for waits, outcome in waits_of_rounds(lane_of(random_pair, make_clip(), method, replace(SETTINGS, adaptive=0.3))):
+    for waits, outcome in waits_of_rounds(endless_lane(random_pair, make_clip(), method, replace(SETTINGS, adaptive=0.3))):
         doubts = waits.reads.pop(DOUBT, 0)
         # beside each token's probability a CPU reads the relevance where that is low; a GPU reads both at once
         assert len(outcome.proposed) <= doubts <= 2 * len(outcome.proposed)
@@ -58,7 +50,7 @@ def test_an_adaptive_chain_waits_after_each_of_its_tokens(random_pair, make_clip
 
 def test_drawn_rounds_wait_only_where_the_rules_of_drawing_do(random_pair, make_clip):
     settings = replace(SETTINGS, temperature=0.8)
-    for waits, _ in waits_of_rounds(lane_of(random_pair, make_clip(), "naive_sd", settings)):
+    for waits, _ in waits_of_rounds(endless_lane(random_pair, make_clip(), "naive_sd", settings)):
         assert {place.split(":")[0] for place in waits.reads} <= {"lvspec_core.sampling", "lvspec_core.verifiers"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -12,7 +12,13 @@ from lvspec_core.families.cache import KVCache
 
 if TYPE_CHECKING:
     from lvspec_core.families.base import Prompt, VideoLM
-    from lvspec_core.families.graphs import Passes
+
+
+class Replays(Protocol):
+    """Passes of one stream that need not be launched kernel by kernel (see :mod:`lvspec_core.families.graphs`)."""
+
+    def read(self, stream: Stream, ids: torch.Tensor, watch: Watch | None, sees: torch.Tensor | None) -> torch.Tensor | None:
+        """As :meth:`Stream.append`; None if that is to run eagerly."""
 
 
 class Stream:
@@ -28,7 +34,7 @@ class Stream:
         self.cos, self.sin = rotary  # [1, rows, head dim]; row 0 belongs to the first token after the video
         self.base = base  # how many tokens stand in the cache up to there
         self.video = video  # where the video tokens stand in the cache
-        self.passes: Passes | None = None  # those that are replayed as CUDA graphs
+        self.passes: Replays | None = None
 
     @property
     def length(self) -> int:

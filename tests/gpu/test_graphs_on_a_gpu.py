@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from test_rounds_on_a_gpu import SETTINGS, lane_of, waits_in
+from endless import endless_lane
+from test_rounds_on_a_gpu import SETTINGS, waits_in
 
 from lvspec_core.decoding import decode
 from lvspec_core.families import graphs
@@ -33,10 +34,10 @@ def recorded_in(lane) -> list[FixedPass | None]:
 @pytest.mark.parametrize("method", METHODS)
 def test_replayed_texts_are_the_eager_ones(pair, make_clip, monkeypatch, request, method, proposal):
     settings = replace(SETTINGS, proposal=proposal)
-    eager = lane_of(pair, make_clip(), method, settings)
+    eager = endless_lane(pair, make_clip(), method, settings)
     list(decode(eager))
     request.getfixturevalue("always")
-    lane = lane_of(pair, make_clip(), method, settings)
+    lane = endless_lane(pair, make_clip(), method, settings)
     assert all(fixed is not None and fixed.graph is not None for fixed in recorded_in(lane))
     list(decode(lane))
     assert lane.token_ids == eager.token_ids
@@ -45,7 +46,7 @@ def test_replayed_texts_are_the_eager_ones(pair, make_clip, monkeypatch, request
 @pytest.mark.parametrize(("proposal", "most"), [("chain", 1), ("static_tree", 1), ("dynamic_tree", 2)])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_round_that_replays_waits_for_its_verdict_alone(pair, make_clip, always, method, proposal, most):
-    lane = lane_of(pair, make_clip(), method, replace(SETTINGS, proposal=proposal))
+    lane = endless_lane(pair, make_clip(), method, replace(SETTINGS, proposal=proposal))
     lane.round()
     for _ in range(3):
         assert 1 <= waits_in(lane.round) <= most
@@ -53,7 +54,7 @@ def test_a_round_that_replays_waits_for_its_verdict_alone(pair, make_clip, alway
 
 def test_a_pair_this_small_is_launched_faster(pair, make_clip, monkeypatch):
     monkeypatch.setenv(graphs.VARIABLE, "1")
-    assert all(recorded_in(lane_of(pair, make_clip(), "lvspec", SETTINGS)))
+    assert all(recorded_in(endless_lane(pair, make_clip(), "lvspec", SETTINGS)))
 
 
 def test_what_cannot_be_recorded_runs_eagerly(pair, make_clip, always, monkeypatch, caplog):
@@ -62,7 +63,7 @@ def test_what_cannot_be_recorded_runs_eagerly(pair, make_clip, always, monkeypat
     here = torch.cuda.current_stream()
     monkeypatch.setattr(FixedPass, "run", lambda self: (run(self), float(self.hidden.sum())))
     with caplog.at_level(logging.WARNING):
-        lane = lane_of(pair, make_clip(), "naive_sd", SETTINGS)
+        lane = endless_lane(pair, make_clip(), "naive_sd", SETTINGS)
     assert not any(recorded_in(lane))
     assert "run eagerly" in caplog.text
     assert torch.cuda.current_stream() == here

@@ -8,22 +8,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from endless import endless_lane
 
 from lvspec_core.decoding import decode
 from lvspec_core.gpu_check import command
-from lvspec_core.prefill import Prefilling
 from lvspec_core.settings import METHODS, RaceSettings
 
 STRICT = {"anchor_quantile": 0.0, "shift": 0}  # every token an anchor: LVSpec is lossless too
 SETTINGS = RaceSettings(frames=4, max_new_tokens=40, draft_length=5, adaptive=0.0)
-
-
-def lane_of(pair, clip, method, settings):
-    prefilling = Prefilling(pair, clip, replace(settings, methods=(method,)).validated())
-    list(prefilling.run())
-    lane = prefilling.lanes[method]
-    lane.end_ids = frozenset()
-    return lane
 
 
 def test_the_pair_is_on_the_gpu(pair):
@@ -35,7 +27,7 @@ def test_the_pair_is_on_the_gpu(pair):
 def test_the_four_methods_write_the_same(pair, make_clip, proposal):
     texts = {}
     for method in METHODS:
-        lane = lane_of(pair, make_clip(), method, replace(SETTINGS, proposal=proposal, **STRICT))
+        lane = endless_lane(pair, make_clip(), method, replace(SETTINGS, proposal=proposal, **STRICT))
         list(decode(lane))
         texts[method] = lane.token_ids
     assert all(text == texts["ar"] for text in texts.values())
@@ -56,7 +48,7 @@ def waits_in(work) -> int:
 @pytest.mark.parametrize(("proposal", "most"), [("chain", 1), ("static_tree", 1), ("dynamic_tree", 2)])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_round_waits_for_its_verdict_alone(pair, make_clip, method, proposal, most):
-    lane = lane_of(pair, make_clip(), method, replace(SETTINGS, proposal=proposal))
+    lane = endless_lane(pair, make_clip(), method, replace(SETTINGS, proposal=proposal))
     lane.round()  # whatever is set up once
     lane.round()
     for _ in range(3):
@@ -71,7 +63,7 @@ def test_torch_tells_of_waits():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_parts_of_a_round_add_up(pair, make_clip, method):
-    lane = lane_of(pair, make_clip(), method, SETTINGS)
+    lane = endless_lane(pair, make_clip(), method, SETTINGS)
     before = 0.0
     for outcome in decode(lane):
         assert outcome.draft_seconds >= 0
