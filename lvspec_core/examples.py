@@ -20,7 +20,8 @@ EXAMPLES = {
     "two-shapes.jsonl": ("Two moving shapes", "The default settings on a clip of two moving shapes.", "shapes-4-2-moving.mp4", {}),
     "three-shapes.jsonl": (
         "Three shapes, a tree of guesses",
-        "A longer text; every round the draft offers branches of guesses. Here they help the strict methods, while LVSpec gains more by a long chain.",
+        "A longer text; every round the draft offers branches of guesses. Here they help the strict methods, while LVSpec gains more by a"
+        " long chain.",
         "shapes-8-3-moving.mp4",
         {"proposal": "dynamic_tree"},
     ),
