@@ -73,15 +73,16 @@ def texts(pair, clip, settings: RaceSettings) -> dict[str, list[int]]:
 @pytest.mark.timeout(1200)
 @A_HUNDRED_CLIPS
 def test_strict_methods_are_ar_and_ar_is_generate_over_a_hundred_held_out_clips(pair, first):
-    """With chains, and with trees, of which every clip has one kind for one method, in turns."""
+    """With chains, and with trees, of which every second clip has one kind for one method, in turns."""
     different = []
     for number in range(first, first + 10):
         clip = held_out_clip(number)
         settings = RaceSettings(question=QUESTIONS[number % len(QUESTIONS)], methods=STRICT, max_new_tokens=48)
         prompt = pair.target.encode(clip, settings.question)
         written = texts(pair, clip, settings)
-        method, proposal = TREES[number % len(TREES)]
-        written[f"{method} {proposal}"] = texts(pair, clip, replace(settings, methods=(method,), proposal=proposal))[method]
+        if number % 2 == 0:
+            method, proposal = TREES[number // 2 % len(TREES)]
+            written[f"{method} {proposal}"] = texts(pair, clip, replace(settings, methods=(method,), proposal=proposal))[method]
         # two words that are equally probable but for rounding: only `generate` can say which it takes
         if not is_greedy(pair.target, prompt, written["ar"], settings.max_new_tokens):
             written["generate"] = stock.generate(pair.target, prompt, settings.max_new_tokens)
