@@ -153,21 +153,23 @@ def fill_block(path: Path, marker: str, text: str) -> None:
     path.write_text(f"{before}<!-- {marker} -->\n{text}\n<!-- /{marker} -->{after}", encoding="utf-8")
 
 
+# what stands between a pair's markers in the documents
+BLOCKS = {
+    "bench": markdown_table,
+    "ablation": markdown_ablation,
+    "failures": markdown_departures,
+    "fidelity": markdown_fidelity,
+    "scoring": markdown_scoring,
+}
+
+
 def fill_documents(result: dict, folder: Path) -> list[Path]:
     """Puts the result's tables between the pair's markers in README.md and METHODS.md, as many as stand there."""
-    blocks = {
-        "bench": markdown_table,
-        "failures": markdown_departures,
-        "fidelity": markdown_fidelity,
-        "scoring": markdown_scoring,
-    }
-    if "variants" in result:
-        blocks["ablation"] = markdown_ablation
     filled = set()
     for path in (folder / "README.md", folder / "METHODS.md"):
-        for block, made in blocks.items():
+        for block, made in BLOCKS.items():
             mark = marker(block, result["pair"])
-            if f"<!-- {mark} -->" in path.read_text(encoding="utf-8"):
+            if f"<!-- {mark} -->" in path.read_text(encoding="utf-8") and (block != "ablation" or "variants" in result):
                 fill_block(path, mark, made(result))
                 filled.add(path)
     return sorted(filled)

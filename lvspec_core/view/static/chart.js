@@ -1,17 +1,21 @@
 // The live charts, drawn in place by plotly.js: speedup against AR over own time, and how much a round brings.
 
-// Paper is light, and narrower than a window: the theme changes before the charts hear of it, as they listen later.
+// Paper is light, and narrower than a window. One pair of listeners serves the charts of all parts of a page that are on it.
 const PAPER = 660;
-window.addEventListener("beforeprint", () => {
-  if (!document.body.classList.contains("dark")) return;
-  document.body.classList.remove("dark");
-  document.body.dataset.printed = "dark";
-});
-window.addEventListener("afterprint", () => {
-  if (!document.body.dataset.printed) return;
-  delete document.body.dataset.printed;
-  document.body.classList.add("dark");
-});
+if (!window.lvspecPrints) {
+  window.lvspecPrints = true;
+  let dark = false;
+  const redraw = (most) => { for (const node of document.querySelectorAll(".lv-chart")) node.redraw?.(most && Math.min(node.clientWidth, most)); };
+  window.addEventListener("beforeprint", () => {
+    dark = document.body.classList.contains("dark");
+    document.body.classList.remove("dark");
+    redraw(PAPER);
+  });
+  window.addEventListener("afterprint", () => {
+    document.body.classList.toggle("dark", dark);
+    redraw();
+  });
+}
 
 const LINES = {
   ar: { dash: "dash", width: 1.5 },
@@ -135,9 +139,7 @@ function buildChart(node, url, figure) {
     setAttribute(node, "data-points", String(traces.reduce((sum, trace) => sum + trace.x.length, 0)));
     toggle(node, "drawn", true);
   }
-  const redraw = (width) => { if (known && window.Plotly) draw(...known, width).catch((error) => console.error(error)); };
-  window.addEventListener("beforeprint", () => redraw(Math.min(node.clientWidth, PAPER)));
-  window.addEventListener("afterprint", () => redraw());
+  node.redraw = (width) => { if (known && window.Plotly) draw(...known, width).catch((error) => console.error(error)); };
   return (race, t, pause) => {
     known = [race, t];
     clearTimeout(due);
