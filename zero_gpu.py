@@ -14,7 +14,7 @@ from pathlib import Path
 import gradio as gr
 import spaces
 
-from lvspec_core import errors
+from lvspec_core import errors, graph_plan
 from lvspec_core.checkpoints import CHECKPOINTS
 from lvspec_core.errors import UserError, WorkerError
 from lvspec_core.records import Record
@@ -33,6 +33,7 @@ READING = 2e-12  # seconds per frame and byte of weights: some 200 tokens a fram
 PER_TOKEN = 0.02  # seconds: launching a pass kernel by kernel
 BANDWIDTH = 1e12  # bytes per second that a pass reads of the weights at least
 CALIBRATING = 4  # lanes' worth of tokens, before the first race of a pair that was never calibrated
+RECORDING = 30  # passes' worth of time for a CUDA graph: warmed up, recorded, compared and timed
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,15 @@ def gpu_seconds(clip: VideoClip, settings: RaceSettings) -> int:
     if "lvspec" in settings.methods and not info.calibration.is_file():
         lanes += CALIBRATING
     prefill = settings.frames * (PER_FRAME + READING * heavy)
-    decoding = settings.max_new_tokens * lanes * (PER_TOKEN + heavy / BANDWIDTH)
-    return min(LONGEST, round(START + heavy / LOADING + prefill + decoding))
+    passes = settings.max_new_tokens * lanes + RECORDING * _graphs(settings)
+    return min(LONGEST, round(START + heavy / LOADING + prefill + passes * (PER_TOKEN + heavy / BANDWIDTH)))
+
+
+def _graphs(settings: RaceSettings) -> int:
+    """How many CUDA graphs a race records."""
+    if not graph_plan.wanted():
+        return 0
+    return sum(1 + len(graph_plan.sizes(graph_plan.draft_rows(name, settings))) for name in settings.methods)
 
 
 def place(name: str) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lvspec_core import graph_plan
 from lvspec_core.checkpoints import CHECKPOINTS
+from lvspec_core.graph_plan import STATIC_TREE
 from lvspec_core.registry import PairInfo
 from lvspec_core.settings import RaceSettings
 from lvspec_core.sight import LARGEST, SIGHTS, Sight
@@ -21,7 +23,7 @@ QUANTISED = {"8bit": 1.01, "4bit": 0.5625}
 RESERVE = 0.05  # of the whole, for what an allocator cannot use [ours]
 CONTEXT = GB // 2  # what a GPU's driver and kernels take [ours]
 PROMPT = 40  # tokens of the chat template and the system's words, at most
-STATIC_TREE = 25  # SpecVLM's tree, which needs spare rows in a cache
+GRAPH = 32 * 2**20  # of a recorded CUDA graph beside its buffers: the blocks that its memory is cut from, its kernels [ours]
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,14 @@ class Demand:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes. ``caches``: of all lanes; ``activations``: the most that is alive at once beside them; ``reserve``: not usable."""
+    """Bytes. ``caches``: of all lanes; ``activations``: the most that is alive at once beside them; ``context``: of the GPU's driver;
+    ``graphs``: what recorded passes hold, where they were asked for."""
 
     weights: int
     caches: int
     activations: int
     context: int
+    graphs: int = 0
 
     @property
     def total(self) -> int:
@@ -110,7 +114,7 @@ class Estimate:
     @property
     def race(self) -> int:
         """What is needed beside the weights."""
-        beside = self.caches + self.activations
+        beside = self.caches + self.activations + self.graphs
         return beside + self.context + round(RESERVE * (self.weights + beside))
 
 
@@ -124,13 +128,14 @@ def estimate(
     gpu: bool = True,
 ) -> Estimate:
     """Of a race. ``models``: target and draft. ``width``: bytes of a value. ``alone``: the target drafts for itself, its weights
-    are there once. ``calibrated``: every lane's tokens are scored by a draft."""
+    are there once. ``calibrated``: every lane's tokens are scored by a draft. CUDA graphs count if the environment asks for them."""
     target, draft = models
     weights = target.weights(width, quantise) + (0 if alone else draft.weights(width, quantise))
     rows = cache_rows(target.sight, demand, calibrated)
     caches = rows[0] * target.row(width) + rows[1] * draft.row(width)
     alive = max(_activations(target, demand, width), _activations(draft, demand, width))
-    return Estimate(weights, caches, alive + _features(models, demand, width), CONTEXT if gpu else 0)
+    graphs = recorded(models, demand, width) if gpu and graph_plan.wanted() else 0
+    return Estimate(weights, caches, alive + _features(models, demand, width), CONTEXT if gpu else 0, graphs)
 
 
 def cache_rows(sight: Sight, demand: Demand, calibrated: bool) -> tuple[int, int]:
@@ -139,18 +144,44 @@ def cache_rows(sight: Sight, demand: Demand, calibrated: bool) -> tuple[int, int
     The target keeps the video as it was read, the question behind it for the lanes to start from, with and without SpecVLM's
     watch, and one cache per lane. The draft has one per drafting lane, and one per lane that scores its tokens.
     """
+    methods, (whole, kept) = demand.settings.methods, _capacities(sight, demand)
+    lanes = len(methods)
+    attended, plain = "specvlm" in methods, any(name != "specvlm" for name in methods)
+    full, pruned = "naive_sd" in methods, attended + ("lvspec" in methods)
+    if calibrated:
+        pruned += lanes + ("lvspec" not in methods)
+    return (lanes + 1 + attended + plain) * whole, full * whole + pruned * kept
+
+
+def _capacities(sight: Sight, demand: Demand) -> tuple[int, int]:
+    """Tokens that a cache holds room for, with the whole video and with a pruned one."""
     asked = demand.settings
     video = sight.tokens(asked.frames, demand.height, demand.width)
     around = demand.text + asked.max_new_tokens + demand.spare
     tiles = video - sight.extra  # what stands after them is never pruned
     kept = max(1, min(tiles, round(tiles * (1 - asked.pruning_ratio)))) + sight.extra
-    lanes = len(asked.methods)
-    attended, plain = "specvlm" in asked.methods, any(name != "specvlm" for name in asked.methods)
-    target = (lanes + 1 + attended + plain) * (video + around)
-    full, pruned = "naive_sd" in asked.methods, attended + ("lvspec" in asked.methods)
-    if calibrated:
-        pruned += lanes + ("lvspec" not in asked.methods)
-    return target, full * (video + around) + pruned * (kept + around)
+    return video + around, kept + around
+
+
+def recorded(models: Sequence[Model], demand: Demand, width: int) -> int:
+    """What the CUDA graphs of all lanes hold: per recorded pass its buffers, what is alive while it runs, the weights that LVSpec's
+    relevance reads of the draft (of all its layers, as which ones is not known before calibration), and GRAPH."""
+    target, draft = models
+    asked, (whole, kept) = demand.settings, _capacities(target.sight, demand)
+    held = 0
+    for name in asked.methods:
+        for rows in graph_plan.sizes({graph_plan.target_rows(name, asked)}):
+            held += _pass(target, rows, whole, width)
+        for rows in graph_plan.sizes(graph_plan.draft_rows(name, asked)):
+            capacity, watched = whole if name == "naive_sd" else kept, draft.layers if name == "lvspec" else 0
+            held += _pass(draft, rows, capacity, width) + 4 * watched * draft.heads * rows * capacity
+    return held
+
+
+def _pass(model: Model, rows: int, capacity: int, width: int) -> int:
+    """Of one recorded pass (:mod:`lvspec_core.families.fixed`): its masks and places, a layer's activations, what a graph takes."""
+    buffers = rows * (capacity + 16) * (width + 1) + 40 * capacity
+    return buffers + rows * (6 * model.hidden + 3 * model.intermediate) * width + GRAPH
 
 
 def _features(models: Sequence[Model], demand: Demand, width: int) -> int:

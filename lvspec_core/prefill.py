@@ -18,8 +18,9 @@ from lvspec_core.errors import PairError, SettingsError, UserError
 from lvspec_core.families import graphs
 from lvspec_core.families.base import Prompt, VideoLM
 from lvspec_core.families.stream import Stream
+from lvspec_core.graph_plan import draft_rows, target_rows
 from lvspec_core.pairs import Pair
-from lvspec_core.proposals import draft_shapes, open_drafter, proposal_depth, round_shapes, sampling_of, spare_rows
+from lvspec_core.proposals import open_drafter, proposal_depth, sampling_of, spare_rows
 from lvspec_core.pruning import VideoTokenAttention, keep_count, specvlm_keep, uniform_keep
 from lvspec_core.records import Prefill
 from lvspec_core.relevance import Annotator
@@ -174,12 +175,11 @@ class Prefilling:
         method, settings = METHODS[name], self.settings
         if self.pair.target in self._recordable:
             self._racing[name] = self._target[name].fork()
-            # the most that a round scores: one size serves all of a lane's rounds, as padding costs little
-            graphs.open_passes(self._racing[name], {max(round_shapes(settings)) if method.draft_sees else 1})
+            graphs.open_passes(self._racing[name], {target_rows(name, settings)})
         if method.draft_sees and self.pair.draft in self._recordable:
             draft = self._draft[name]
             watch = self.pair.calibration.watch(draft) if method.loose and self.pair.calibration else None
-            graphs.open_passes(draft, draft_shapes(settings), graphs.watched_layers(watch, draft.model))
+            graphs.open_passes(draft, draft_rows(name, settings), graphs.watched_layers(watch, draft.model))
 
     def _open_lanes(self) -> None:
         names = [name for name in self.settings.methods if name not in self.failures]

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import torch
 
+from lvspec_core import graph_plan
 from lvspec_core.decoding import METHODS, Outcome
 from lvspec_core.details import round_details
 from lvspec_core.evidence import gather
-from lvspec_core.families import graphs
 from lvspec_core.metrics import LaneTally, lane_end
 from lvspec_core.own_texts import calibrate_first
 from lvspec_core.pairs import Pair
@@ -187,5 +187,5 @@ def environment(pair: Pair) -> dict:
         "python": platform.python_version(),
         "system": platform.system(),
         # only where they were asked for; which of them pay is known after the prefill, and the log tells it
-        **({"cuda_graphs": True} if graphs.wanted() and device.type == "cuda" else {}),
+        **({"cuda_graphs": True} if graph_plan.wanted() and device.type == "cuda" else {}),
     }

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 
+import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
 class Alive(TorchDispatchMode):
-    """``peak``: the most bytes of tensors made inside that were alive at the same time."""
+    """``peak``: the most bytes of tensors made inside that were alive at the same time. ``before``: tensors that are there already, which
+    what is done in place returns again."""
 
-    def __init__(self):
+    def __init__(self, before: Iterable[torch.Tensor] = ()):
         super().__init__()
         self.now = self.peak = 0
-        self._known: set[int] = set()
+        self._known = {tensor.untyped_storage()._cdata for tensor in before}
 
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
         made = function(*arguments, **(keywords or {}))

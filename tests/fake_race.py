@@ -38,13 +38,15 @@ def read(path: str, frames: int) -> FakeClip:
 
 
 def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool], pair: PairInfo | None = None) -> Iterator[Record]:
-    """A runner: "endless", "ballast", "hang", "kill", "raise", "refuse" or "fast" in the question, else a plain race."""
+    """A runner: "endless", "ballast", "hang", "kill", "raise", "refuse", "slow prefill" or "fast" in the question, else a plain race."""
     question = settings.question
     if "refuse" in question:
         raise PairError("The pair cannot be loaded; choose another.")
     start = start_record(clip.name, settings)
     yield replace(start, pair=start.pair | {"title": pair.title, "target": pair.target}) if pair else start
     yield Prefill("vision · target", 0.02, settings.methods, 1, 2)
+    if "slow prefill" in question:
+        time.sleep(2)
     yield Prefill("prompt · target", 0.04, settings.methods, 2, 2)
     if settings.details:
         yield from (sight_record(lane) for lane in settings.methods if lane != "ar")

@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from lvspec_core import graph_plan
 from lvspec_core.families import graphs
 
 # what makes the host wait, and what brings its numbers to the device as a tensor
@@ -110,7 +111,7 @@ def install(monkeypatch, eager: float = 2.0, replayed: float = 1.0) -> Streams:
         return found
 
     graphs._side_stream.cache_clear()
-    monkeypatch.setenv(graphs.VARIABLE, "1")
+    monkeypatch.setenv(graph_plan.VARIABLE, "1")
     monkeypatch.setattr(graphs, "on_gpu", lambda device: True)
     monkeypatch.setattr(graphs, "seconds", seconds)
     for name, stand_in in {

@@ -12,6 +12,7 @@ from endless import endless_lane
 from graph_stand_in import Graph
 from host_waits import HostWaits
 
+from lvspec_core import graph_plan
 from lvspec_core.clock import Clock
 from lvspec_core.decoding import decode
 from lvspec_core.families import graphs
@@ -342,7 +343,7 @@ def test_passes_that_were_not_recorded_run_eagerly(random_pair, make_clip, gpu, 
 
 
 def test_without_the_variable_nothing_is_recorded(random_pair, make_clip, gpu, monkeypatch):
-    monkeypatch.delenv(graphs.VARIABLE)
+    monkeypatch.delenv(graph_plan.VARIABLE)
     lane = endless_lane(random_pair, make_clip(), "lvspec", SETTINGS)
     assert Graph.made == []
     assert all(stream.passes is None for stream in streams_in(lane))
@@ -365,7 +366,7 @@ def test_where_graphs_cannot_be_had_the_log_says_why(random_pair, make_clip, gpu
 
 
 def test_a_race_tells_that_graphs_were_asked_for(random_pair, monkeypatch):
-    monkeypatch.setenv(graphs.VARIABLE, "1")
+    monkeypatch.setenv(graph_plan.VARIABLE, "1")
     assert "cuda_graphs" not in environment(random_pair), "there are none on a CPU"
     monkeypatch.setattr(type(random_pair.target), "device", torch.device("cuda"))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
@@ -374,7 +375,7 @@ def test_a_race_tells_that_graphs_were_asked_for(random_pair, monkeypatch):
 
 @pytest.mark.parametrize(("rows", "size"), [(1, 1), (2, 2), (3, 4), (9, 16), (26, 32), (65, 128)])
 def test_rows_are_padded_to_powers_of_two(rows, size):
-    assert graphs.padded(rows) == size
+    assert graph_plan.padded(rows) == size
 
 
 def test_graphs_need_no_further_room_in_the_caches(random_pair, make_clip, monkeypatch):

@@ -13,11 +13,12 @@ from alive import Alive
 from scaled_pairs import scaled_config
 from transformers import AutoModelForImageTextToText
 
-from lvspec_core import memory
+from lvspec_core import graph_plan, memory
 from lvspec_core.checkpoints import CHECKPOINTS
 from lvspec_core.families.cache import KVCache
+from lvspec_core.families.fixed import FixedPass
 from lvspec_core.memory import GB, QUANTISED, Demand, Model, estimate, known_models, needed_line
-from lvspec_core.proposals import spare_rows
+from lvspec_core.proposals import draft_shapes, round_shapes, spare_rows
 from lvspec_core.race import run_race
 from lvspec_core.registry import PAIRS, pair_info
 from lvspec_core.settings import METHODS, PROPOSALS, RaceSettings
@@ -100,6 +101,40 @@ def test_reading_the_video_keeps_no_more_alive_than_estimated(dtype, random_pair
     made = Model.of(checkpoint.family, config.to_dict(), checkpoint.processor, 0)
     said = tokens * (5 * made.hidden + 3 * made.intermediate) * dtype.itemsize
     assert 0.8 * said < alive.peak < 1.05 * said
+
+
+@pytest.mark.parametrize("rows", [1, 2, 16, 32])
+@torch.inference_mode()
+def test_a_recorded_pass_holds_no_more_than_estimated(random_pair, make_clip, rows):
+    prompt = random_pair.target.encode(make_clip(), "What?")
+    stream = random_pair.target.prefill(prompt, random_pair.target.video_features(prompt), 1000)
+    stream.read_tail(prompt)
+    with Alive(stream.cache.stores) as alive:
+        FixedPass(stream, rows).run()
+    said = memory._pass(random_pair.plan.models[0], rows, stream.cache.capacity, 4) - memory.GRAPH
+    assert 0.5 * said < alive.peak < said
+
+
+@pytest.mark.parametrize("proposal", PROPOSALS)
+@pytest.mark.parametrize(("depth", "nodes", "width"), [(6, 25, 4), (1, 64, 10), (16, 3, 2)])
+def test_the_passes_to_be_recorded_have_the_rows_of_the_proposals(proposal, depth, nodes, width):
+    settings = RaceSettings(proposal=proposal, tree_depth=depth, tree_nodes=nodes, tree_width=width)
+    for method in METHODS[1:]:
+        drafts = graph_plan.draft_rows(method, settings)
+        assert drafts == draft_shapes(settings)
+        assert max(graph_plan.target_rows(method, settings), *drafts) == max(round_shapes(settings))
+    assert (graph_plan.target_rows("ar", settings), graph_plan.draft_rows("ar", settings)) == (1, set())
+
+
+def test_recorded_passes_count_on_a_gpu_where_they_were_asked_for(monkeypatch):
+    models, demand = known_models(pair_info("qwen2.5-vl-7b")), Demand(RaceSettings())
+    before = estimate(models, demand).total
+    monkeypatch.setenv(graph_plan.VARIABLE, "1")
+    graphs = estimate(models, demand).graphs
+    assert 0 == estimate(models, demand, gpu=False).graphs < graphs < GB
+    assert estimate(models, demand).total > before + graphs
+    more, fewer = (estimate(models, Demand(settings)).graphs for settings in (RaceSettings(frames=64), RaceSettings(methods=("ar",))))
+    assert more > graphs > fewer
 
 
 def test_more_frames_lanes_and_tokens_take_more_and_quantised_weights_less():

@@ -12,14 +12,16 @@ from importlib.resources import files
 from pathlib import Path
 
 import gradio as gr
+import graph_stand_in
 import pytest
 
 import zero_gpu
 from lvspec_core.checkpoints import CHECKPOINTS
 from lvspec_core.errors import PairError, WorkerError
+from lvspec_core.race import run_race
 from lvspec_core.records import Start
 from lvspec_core.registry import PAIRS, PairInfo
-from lvspec_core.settings import METHODS, RaceSettings
+from lvspec_core.settings import METHODS, PROPOSALS, RaceSettings
 
 HERE = Path(__file__).parent
 SAMPLE = HERE.parent / "assets" / "samples" / "shapes-4-2-moving.mp4"
@@ -183,6 +185,16 @@ def test_the_first_race_of_a_pair_that_was_never_calibrated_takes_longer(tmp_pat
     before = zero_gpu.gpu_seconds(None, settings)
     (tmp_path / "pair.json").write_text("{}")
     assert zero_gpu.gpu_seconds(None, settings) < before
+
+
+@pytest.mark.parametrize("proposal", PROPOSALS)
+def test_recording_cuda_graphs_takes_its_time_too(random_pair, make_clip, monkeypatch, proposal):
+    settings = RaceSettings(frames=4, max_new_tokens=8, proposal=proposal)
+    before = zero_gpu.gpu_seconds(None, settings)
+    graph_stand_in.install(monkeypatch)
+    assert before < zero_gpu.gpu_seconds(None, settings) < zero_gpu.LONGEST
+    assert all(not getattr(record, "error", "") for record in run_race(random_pair, make_clip(), settings))
+    assert len(graph_stand_in.Graph.made) == zero_gpu._graphs(settings)
 
 
 def test_where_there_is_no_gpu_yet_weights_are_placed_and_the_device_is_not_asked_what_it_has(random_pair_info, monkeypatch):

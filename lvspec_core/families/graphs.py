@@ -14,7 +14,6 @@ not be faster: for a mask torch may choose a slower attention kernel.)
 from __future__ import annotations
 
 import logging
-import os
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -22,6 +21,7 @@ from functools import cache
 
 import torch
 
+from lvspec_core import graph_plan
 from lvspec_core.clock import wait
 from lvspec_core.families.attention import Watch
 from lvspec_core.families.base import VideoLM
@@ -30,8 +30,6 @@ from lvspec_core.families.stream import Stream
 
 log = logging.getLogger(__name__)
 
-VARIABLE = "LVSPEC_GRAPHS"
-MOST_ROWS = 128  # of a pass that is recorded [ours]
 WARM_UPS = 3  # as torch's documentation asks
 TRIALS = 7  # of which the median counts
 
@@ -58,17 +56,13 @@ class Passes:
         return fixed.read(ids, watch, sees)
 
 
-def wanted() -> bool:
-    return os.environ.get(VARIABLE, "").strip() == "1"
-
-
 def on_gpu(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
 def usable(model: VideoLM) -> bool:
     """Whether passes of this model are to be recorded; where they were asked for and cannot be, the log says why."""
-    if not wanted():
+    if not graph_plan.wanted():
         return False
     if on_gpu(model.device) and not model.spread:
         return True
@@ -76,20 +70,14 @@ def usable(model: VideoLM) -> bool:
     return False
 
 
-def padded(rows: int) -> int:
-    """The next power of two. Decoding is bound by reading weights and cache, which padding does not add to."""
-    return 1 << (rows - 1).bit_length()
-
-
 def open_passes(stream: Stream, rows: Iterable[int], layers: Collection[int] = ()) -> None:
     """Lets the stream replay passes of so many rows, or fewer, where they pay. ``layers``: whose attention weights its watch wants.
 
     The stream is left as it was but for what stands behind its last row.
     """
-    sizes = {padded(count) for count in rows}
     # the largest first: the others find room in what it leaves of the memory that they share
     fixed: dict[int, FixedPass | None] = {}
-    for size in sorted((size for size in sizes if size <= MOST_ROWS), reverse=True):
+    for size in graph_plan.sizes(rows):
         fixed[size] = _tried(stream, size, layers, _pool(fixed.values()))
     stream.passes = Passes(fixed, layers)
 

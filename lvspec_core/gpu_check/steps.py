@@ -11,6 +11,7 @@ from lvspec_core.families import graphs
 from lvspec_core.families.base import Prompt, VideoLM
 from lvspec_core.families.stream import Stream
 from lvspec_core.gpu_check.rows import Bytes
+from lvspec_core.graph_plan import padded
 from lvspec_core.pruning import keep_count, uniform_keep
 from lvspec_core.settings import DEFAULT_QUESTION
 from lvspec_core.tree_drafting import STATIC_DEPTH, static_plan
@@ -107,7 +108,7 @@ def _both(stream: Stream, step: Step, rows: int = 0) -> Iterator[Step]:
 
     def work() -> object:
         if not passes:
-            size = graphs.padded(rows or step.rows)
+            size = padded(rows or step.rows)
             passes.append(graphs.Passes({size: graphs.recorded(stream, size)}))
         stream.passes = passes[0]
         try:

@@ -82,15 +82,31 @@ class BatchMaker:
         """:func:`patchify` as this model's processor does."""
         return patchify(frames, self.architecture.temporal, self.architecture.merge, self.mean, self.std, noise)
 
+    def glances(self, size: int, rng: np.random.Generator) -> tuple[torch.Tensor, list[tuple[Scene, np.ndarray]]]:
+        """As many scenes, each at a moment of its own: patches [B, N, values] of one video token's depth, and the scenes with the
+        moments of their frames."""
+        depth = self.architecture.temporal
+        seen = [(sample_scene(rng), rng.uniform(0, 1 - (depth - 1) / FRAMES) + np.arange(depth) / FRAMES) for _ in range(size)]
+        pixels = np.stack([render(scene, moments, SIDE) for scene, moments in seen])
+        return self.patches(pixels, _noise(size, rng)), seen
+
     def caption_ids(self, words: list[Word]) -> list[int]:
         return [self.word_ids[word.text] for word in words] + [self.end]
 
-    def batch(self, size: int, rng: np.random.Generator, frames: int = FRAMES, question: str | None = None) -> Batch:
-        """A random batch. Clip length, frame moments and question are shared by its clips, so that one prompt serves all."""
+    def batch(
+        self,
+        size: int,
+        rng: np.random.Generator,
+        frames: int = FRAMES,
+        question: str | None = None,
+        counts: tuple[int, ...] = (1, 2, 3),
+    ) -> Batch:
+        """A random batch. Clip length, frame moments and question are shared by its clips, so that one prompt serves all. ``counts``: of
+        a scene's objects, to draw from."""
         question = question or str(rng.choice(QUESTIONS))
         seconds = float(rng.uniform(2.0, 8.0))
         shares = frame_shares(frames, rng)
-        scenes = [sample_scene(rng) for _ in range(size)]
+        scenes = [sample_scene(rng, counts) for _ in range(size)]
         captions = [write_short(scene) if question == SHORT_QUESTION else write_caption(scene, rng) for scene in scenes]
         pixels = np.stack([render(scene, shares, SIDE) for scene in scenes])
         length = max(map(len, captions)) + 1

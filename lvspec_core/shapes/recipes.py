@@ -10,13 +10,14 @@ from lvspec_core.shapes.models import LLAVA, QWEN
 
 @dataclass(frozen=True)
 class Stage:
-    """Part of a training. ``layers``: LM layers in this stage; ``through``: through how many of them a step runs, 0 for all (fewer:
-    those that were there before the model was deepened; the others, which carry little, rest); ``visual_weight``: how much more a
-    visual word's loss counts at the stage's start (it falls to 1 at its middle); ``pruned``: share of batches whose clips lose a
-    random part of their video tokens; ``tiles``: weight of the tile reader's loss; ``deep``: of the one that
-    reads the language model half-way up; ``taught``: weight of the distance to the
-    teacher's video tokens; ``words``: whether captions are trained, or the tower alone; ``short``: share of batches that ask for the
-    facts alone; ``frames``: frame counts to draw from."""
+    """Part of a training. ``layers``: LM layers in this stage; ``through``: through how many of them a step runs, 0 for all (fewer: those
+    that were there before the model was deepened; the others, which carry little, rest); ``visual_weight``: how much more a visual word's
+    loss counts at the stage's start (it falls to 1 at its middle); ``pruned``: share of batches whose clips lose a random part of their
+    video tokens; ``tiles``: weight of the tile reader's loss; ``deep``: of the one that reads the language model half-way up; ``taught``:
+    weight of the distance to the teacher's video tokens; ``glances``: further scenes in a step, each seen for a moment only, whose tiles
+    alone are read (a clip shows the same few objects in every frame, a glance new ones); ``words``: whether captions are trained, or the
+    tower alone; ``short``: share of batches that ask for the facts alone; ``frames``: frame counts to draw from; ``counts``: of a scene's
+    objects, to draw from; ``stressed``: attributes whose words' loss counts STRESS times as much."""
 
     layers: int
     steps: int
@@ -27,11 +28,14 @@ class Stage:
     tiles: float = 0.0
     deep: float = 0.0
     taught: float = 0.0
+    glances: int = 0
     words: bool = True
     short: float = 0.1
     frames: tuple[int, ...] = (8,)
     bfloat16: bool = True
     through: int = 0
+    counts: tuple[int, ...] = (1, 2, 3)
+    stressed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,10 @@ class Recipe:
     teacher: str = ""
 
 
+STRESS = 3.0
 ANY_FRAMES = (8, 8, 8, 6, 10, 12)
+# a shape is said right of an object alone, and less often where others are there to be mixed up with it
+CROWDED = {"counts": (1, 2, 3, 3, 3), "stressed": ("shape",)}
 RECIPES = {
     "shapes-qwen": {
         "target": Recipe(
@@ -93,6 +100,22 @@ RECIPES = {
                 Stage(36, 60, 24, 3e-4, tiles=0.5, visual_weight=2, frames=ANY_FRAMES, bfloat16=False),
                 Stage(36, 1200, 32, 1e-3, tiles=1.0, deep=1.0, visual_weight=4, frames=ANY_FRAMES, bfloat16=False, through=4),
                 Stage(36, 60, 24, 3e-4, tiles=0.5, visual_weight=2, frames=ANY_FRAMES, bfloat16=False),
+                Stage(
+                    36,
+                    1000,
+                    32,
+                    1e-3,
+                    tiles=1.0,
+                    deep=1.0,
+                    glances=64,
+                    visual_weight=4,
+                    short=0.3,
+                    frames=ANY_FRAMES,
+                    bfloat16=False,
+                    through=4,
+                    **CROWDED,
+                ),
+                Stage(36, 60, 24, 3e-4, tiles=0.5, visual_weight=2, frames=ANY_FRAMES, bfloat16=False, **CROWDED),
             ),
             seed=3,
             teacher="shapes-qwen",

@@ -79,9 +79,9 @@ class Scene:
         return facts
 
 
-def sample_scene(rng: np.random.Generator) -> Scene:
-    """A random scene with one to three objects at different places that never touch."""
-    count = int(rng.integers(1, len(COUNTS) + 1))
+def sample_scene(rng: np.random.Generator, counts: tuple[int, ...] = (1, 2, 3)) -> Scene:
+    """A random scene with one to three objects at different places that never touch. ``counts``: how many, to draw from."""
+    count = counts[int(rng.integers(len(counts)))]
     while True:
         places = sorted(rng.choice(len(PLACES), size=count, replace=False))
         things = tuple(_sample_thing(rng, list(PLACES)[place]) for place in places)

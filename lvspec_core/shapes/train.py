@@ -25,7 +25,8 @@ from lvspec_core.shapes.card import write_card
 from lvspec_core.shapes.data import HELD_OUT_SEED, BatchMaker
 from lvspec_core.shapes.evaluate import facts_right
 from lvspec_core.shapes.models import architecture_of
-from lvspec_core.shapes.recipes import RECIPES, Recipe, Stage
+from lvspec_core.shapes.recipes import RECIPES, STRESS, Recipe, Stage
+from lvspec_core.shapes.scene import ATTRIBUTES
 from lvspec_core.shapes.teacher import Teacher, homes
 from lvspec_core.shapes.tiles import READ, TileReader, tile_truth
 
@@ -156,7 +157,7 @@ class Training:
     def _train_step(self, stage: Stage) -> float:
         rng = np.random.default_rng((self.recipe.seed, self.stage, self.step))
         question = SHORT_QUESTION if rng.random() < stage.short else None
-        batch = self.maker.batch(stage.batch, rng, frames=int(rng.choice(stage.frames)), question=question)
+        batch = self.maker.batch(stage.batch, rng, frames=int(rng.choice(stage.frames)), question=question, counts=stage.counts)
         progress = self.step / stage.steps
         rate = stage.learning_rate * min(1, (self.step + 1) / WARM_UP) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * progress)))
         for group in self.optimizer.param_groups:
@@ -170,6 +171,9 @@ class Training:
         if stage.words:
             weight = 1 + (stage.visual_weight - 1) * max(0.0, 1 - 2 * progress)
             weights = batch.real + (weight - 1) * batch.visual
+            if stage.stressed:
+                ids = [self.maker.word_ids[word] for name in stage.stressed for word in ATTRIBUTES[name]]
+                weights = weights * (1 + (STRESS - 1) * torch.isin(batch.captions, torch.tensor(ids)))
             losses = functional.cross_entropy(logits.float().flatten(0, 1), batch.captions.flatten(), reduction="none").view_as(weights)
             loss = (losses * weights).sum() / weights.sum()
             figure = float((losses.detach() * batch.visual).sum() / batch.visual.sum())
@@ -180,6 +184,8 @@ class Training:
             loss = loss + stage.deep * self.deep_reader.loss(middle.float(), kept)
         if stage.tiles:
             tiles = self.reader.loss(shown.float(), truth)
+            if stage.glances:
+                tiles = tiles + self._glances_loss(stage, rng)
             loss = loss + stage.tiles * tiles
             figure = figure or float(tiles.detach())
         if stage.taught:
@@ -189,6 +195,13 @@ class Training:
         self.optimizer.step()
         self.optimizer.zero_grad()
         return figure
+
+    def _glances_loss(self, stage: Stage, rng: np.random.Generator) -> torch.Tensor:
+        patches, seen = self.maker.glances(stage.glances, rng)
+        with torch.autocast("cpu", torch.bfloat16, enabled=stage.bfloat16):
+            features = video_features(self.model, patches)
+        truth = torch.cat([tile_truth([scene], moments, self.architecture.temporal) for scene, moments in seen])
+        return self.reader.loss(features[:, : truth.shape[1]].float(), truth)
 
     @torch.inference_mode()
     def _report(self, stage: Stage, began: float) -> None:

@@ -10,6 +10,7 @@ import torch
 from endless import endless_lane
 from test_rounds_on_a_gpu import SETTINGS, waits_in
 
+from lvspec_core import graph_plan
 from lvspec_core.decoding import decode
 from lvspec_core.families import graphs
 from lvspec_core.families.fixed import FixedPass
@@ -21,7 +22,7 @@ PROPOSALS = ("chain", "static_tree", "dynamic_tree")
 @pytest.fixture
 def always(monkeypatch):
     """Graphs are used whether or not they are faster."""
-    monkeypatch.setenv(graphs.VARIABLE, "1")
+    monkeypatch.setenv(graph_plan.VARIABLE, "1")
     monkeypatch.setattr(graphs, "_paces", lambda stream, fixed: (2.0, 1.0))
 
 
@@ -53,7 +54,7 @@ def test_a_round_that_replays_waits_for_its_verdict_alone(pair, make_clip, alway
 
 
 def test_a_pair_this_small_is_launched_faster(pair, make_clip, monkeypatch):
-    monkeypatch.setenv(graphs.VARIABLE, "1")
+    monkeypatch.setenv(graph_plan.VARIABLE, "1")
     assert all(recorded_in(endless_lane(pair, make_clip(), "lvspec", SETTINGS)))
 
 

@@ -12,6 +12,7 @@ from transformers import AutoProcessor
 from transformers.video_utils import VideoMetadata
 
 from lvspec_core.shapes import recipes, samples, teacher, train
+from lvspec_core.shapes.architectures import SIDE
 from lvspec_core.shapes.batched import caption_logits, sequence, video_features
 from lvspec_core.shapes.data import BatchMaker
 from lvspec_core.shapes.evaluate import facts_right, greedy_captions
@@ -251,6 +252,47 @@ def test_tiles_hold_each_thing_where_its_centre_stands():
         across = 1 if share == 0 else 2
         assert place.tolist() == pytest.approx([x * 4 - across - 0.5, y * 4 - 0.5], abs=1e-6)
     assert tile_truth([Scene("white", (thing,), 4.0)], shares, temporal=1).shape == (1, 4 * 16, 7)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
+def test_a_glance_shows_a_scene_at_the_moment_that_it_is_given_with(architecture):
+    model = architecture.model(architecture.build_config(1, 1, 32))
+    maker = BatchMaker(architecture.build_processor(), model)
+    patches, seen = maker.glances(3, np.random.default_rng(4))
+    assert len({scene for scene, _ in seen}) == 3
+    for row, (scene, moments) in zip(patches, seen, strict=True):
+        assert len(moments) == architecture.temporal
+        assert 0 <= moments[0] <= moments[-1] <= 1
+        clean = maker.patches(render(scene, moments, SIDE)[None])[0]
+        assert (row - clean).abs().mean() < 0.1, "but for a camera's noise"
+
+
+def test_glances_train_the_tower_and_nothing_behind_it(tmp_path, capsys):
+    stage = recipes.Stage(1, 2, 2, 1e-3, tiles=1.0, glances=3, words=False, bfloat16=False)
+    training = train.Training("m", tmp_path, recipes.Recipe(LLAVA, 1, 32, (stage,), seed=9))
+    loss = training._glances_loss(stage, np.random.default_rng(2))
+    loss.backward()
+    graded = {name for name, weight in training.model.named_parameters() if weight.grad is not None and weight.grad.abs().max() > 0}
+    assert any("vision_tower.encoder" in name for name in graded)
+    assert not any("language_model" in name for name in graded)
+    training.run()
+    assert training.stage == 1
+
+
+def test_a_stage_may_show_crowded_scenes_and_stress_some_words(tmp_path, monkeypatch, capsys):
+    def trained(folder, stress, **changes):
+        monkeypatch.setattr(train, "STRESS", stress)
+        stage = recipes.Stage(1, 1, 4, 1e-3, bfloat16=False, counts=(3,), **changes)
+        training = train.Training("m", tmp_path / folder, recipes.Recipe(QWEN, 1, 32, (stage,), seed=9))
+        drawn, batch = [], training.maker.batch
+        training.maker.batch = lambda *given, **named: drawn.append(batch(*given, **named)) or drawn[-1]
+        training.run()
+        assert {len(scene.things) for scene in drawn[0].scenes} == {3}
+        return training.model.lm_head.weight.detach()
+
+    plain = trained("plain", 3.0)
+    assert torch.equal(plain, trained("once", 1.0, stressed=("shape",)))
+    assert not torch.equal(plain, trained("thrice", 3.0, stressed=("shape",)))
 
 
 def test_a_reader_learns_what_its_tokens_hold_and_only_what_it_is_asked():
