@@ -14,6 +14,8 @@ DEV_STAMP := $(VENV)/.installed-dev
 # small matrices: more threads than one only wait for each other
 TEST_ENV := OMP_NUM_THREADS=1 GRADIO_ANALYTICS_ENABLED=False HF_HUB_OFFLINE=1
 
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(1 + min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()))')
+
 .DEFAULT_GOAL := help
 .PHONY: help install run test test-fast lint fix bench examples browser hooks clean
 
@@ -42,13 +44,12 @@ run: $(RUN_STAMP)
 browser:
 	@CHROMIUM="$(CHROMIUM)" sh tests/browser/ensure_chromium.sh
 
-# the browser's tests mostly wait, so they run two at a time, and those that look at the clock alone. Lines are counted without them: counting in
-# their servers as well took two and a half minutes more, and the core's own tests reach its lines.
+# The browser's tests mostly wait and the others compute, so they run side by side, one process more than there are cores; what holds something
+# to a time runs alone after them.
 # pytest's exit status 5: ARGS name no test of that kind
 test: $(DEV_STAMP) browser
-	$(TEST_ENV) $(BIN)/python -m pytest -m "not browser" -n auto --maxprocesses 4 --dist worksteal --cov --cov-report=term --cov-report=xml $(if $(ARGS),--cov-fail-under=0) $(ARGS) || [ $$? -eq 5 ]
-	$(TEST_ENV) $(BIN)/python -m pytest -m "browser and not clock" -n 2 --dist worksteal $(ARGS) || [ $$? -eq 5 ]
-	$(TEST_ENV) $(BIN)/python -m pytest -m "browser and clock" $(ARGS) || [ $$? -eq 5 ]
+	$(TEST_ENV) $(BIN)/python -m pytest -m "not clock" -n $(WORKERS) --dist worksteal --cov --cov-report=term --cov-report=xml $(if $(ARGS),--cov-fail-under=0) $(ARGS) || [ $$? -eq 5 ]
+	$(TEST_ENV) $(BIN)/python -m pytest -m clock $(ARGS) || [ $$? -eq 5 ]
 
 test-fast: $(DEV_STAMP)
 	$(TEST_ENV) $(BIN)/python -m pytest -m "not slow and not browser and not gpu" $(ARGS)

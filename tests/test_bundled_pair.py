@@ -131,6 +131,7 @@ def cpu_seconds(work: Callable[[], object], repeats: int = 15) -> float:
     return min(taken)
 
 
+@pytest.mark.clock
 def test_a_draft_step_costs_at_most_a_tenth_of_a_target_forward(pair):
     prefilling = Prefilling(pair, held_out_clip(0), replace(RaceSettings(), methods=("lvspec",)))
     list(prefilling.run())
@@ -160,6 +161,7 @@ class StepTimes(StoppingCriteria):
         return torch.zeros(len(input_ids), dtype=torch.bool)
 
 
+@pytest.mark.clock
 def test_the_ar_lane_is_not_slower_than_generate(pair):
     """Both in one process, in turns; a quick step of either (of ten, one is quicker), in its least disturbed turn."""
     clip, tokens = held_out_clip(1), 40

@@ -216,6 +216,7 @@ def test_a_replay_into_a_pipe_does_not_wait(run, tmp_path):
     assert out.startswith("AR: The clip")
 
 
+@pytest.mark.clock
 def test_a_replay_keeps_the_ratios_of_time():
     records = fake_race.recorded()
 

@@ -162,6 +162,7 @@ def test_a_lane_without_details_keeps_no_logits(random_pair, make_clip, monkeypa
     assert set(seen) == {None}
 
 
+@pytest.mark.clock
 def test_details_are_made_after_the_clock_has_stopped(random_pair, make_clip, monkeypatch):
     slow = race_module.round_details
 

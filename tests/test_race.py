@@ -85,6 +85,7 @@ def test_the_lane_with_the_least_own_time_goes_next(records):
                 running.discard(record.lane)
 
 
+@pytest.mark.clock
 def test_a_lanes_clock_runs_only_while_it_computes(random_pair, make_clip):
     """A consumer that dawdles over every record costs no lane anything."""
     settings = replace(SETTINGS, methods=("ar",), max_new_tokens=5)

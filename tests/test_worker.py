@@ -57,6 +57,7 @@ def test_a_race_arrives_whole_and_in_order(worker):
     assert race(worker) == fake_race.recorded()
 
 
+@pytest.mark.clock
 def test_batches_come_at_most_fifteen_times_a_second(worker):
     times, kinds = [], []
     for batch in worker.race(CLIP, settings("plain", max_new_tokens=150)):
@@ -79,6 +80,7 @@ def test_a_slow_reader_delays_nobody_and_loses_nothing(worker):
     assert [record for batch in batches for record in batch] == fake_race.recorded(settings(question="plain", max_new_tokens=150))
 
 
+@pytest.mark.clock
 def test_closing_the_generator_ends_the_race_within_a_round(worker):
     race(worker)
     child = psutil.Process(worker.pid)
@@ -179,6 +181,7 @@ def test_an_unexpected_error_crosses_without_its_details(capfd):
     worker.close()
 
 
+@pytest.mark.clock
 def test_reading_does_not_wait_behind_a_race_or_a_long_file(worker):
     generator = worker.race(CLIP, settings("endless"))
     next(generator)
