@@ -44,11 +44,11 @@ run: $(RUN_STAMP)
 browser:
 	@CHROMIUM="$(CHROMIUM)" sh tests/browser/ensure_chromium.sh
 
-# The browser's tests mostly wait and the others compute, so they run side by side, one process more than there are cores; what holds something
-# to a time runs alone after them.
+# The browser's tests mostly wait and the others compute, so one process has those and as many as there are cores the others; what holds
+# something to a time runs alone after them.
 # pytest's exit status 5: ARGS name no test of that kind
 test: $(DEV_STAMP) browser
-	$(TEST_ENV) $(BIN)/python -m pytest -m "not clock" -n $(WORKERS) --dist worksteal --cov --cov-report=term --cov-report=xml $(if $(ARGS),--cov-fail-under=0) $(ARGS) || [ $$? -eq 5 ]
+	$(TEST_ENV) $(BIN)/python -m pytest -m "not clock" -n $(WORKERS) --dist loadgroup --cov --cov-report=term --cov-report=xml $(if $(ARGS),--cov-fail-under=0) $(ARGS) || [ $$? -eq 5 ]
 	$(TEST_ENV) $(BIN)/python -m pytest -m clock $(ARGS) || [ $$? -eq 5 ]
 
 test-fast: $(DEV_STAMP)

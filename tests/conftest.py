@@ -19,6 +19,12 @@ hypothesis_settings.register_profile("unhurried", deadline=None)
 hypothesis_settings.load_profile("unhurried")
 
 
+def pytest_collection_modifyitems(items):
+    """What takes longest begins first, so that no process works alone at the end: the browser's tests, which are one process's work
+    (tests/browser/conftest.py), then what is slow."""
+    items.sort(key=lambda item: 0 if item.get_closest_marker("browser") else 1 if item.get_closest_marker("slow") else 2)
+
+
 # what a further family adds to the tests of everything that runs on a model: its name
 FAMILIES = ("qwen2_5_vl", "llava_onevision")
 

@@ -89,6 +89,13 @@ def test_every_kind_of_file_gives_the_right_frames_at_the_right_times(tmp_path, 
     assert clip.frames.shape[1:] == (clip.height, clip.width, 3)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="this system has no scheduling policies")
+def test_writing_a_clip_leaves_the_process_as_urgent_as_it_was(tmp_path):
+    before = os.sched_getscheduler(0)
+    write(tmp_path / "av1.mp4", 4, **KINDS["av1.mp4"][0])
+    assert os.sched_getscheduler(0) == before
+
+
 @pytest.mark.parametrize("codec", ["libx264", "libx265"])
 def test_open_groups_of_pictures_are_left_to_the_reader_that_counts_right(tmp_path, codec):
     parameters = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,6 +28,18 @@ def picture(k: int, width: int, height: int) -> np.ndarray:
     return np.full((height, width, 3), brightness(k), dtype=np.uint8)
 
 
+@contextmanager
+def as_urgent_as_before() -> Iterator[None]:
+    """SVT-AV1, where it may, makes whoever calls it a real-time process and leaves it so: everything else would have to wait for it, and
+    whatever it starts inherits that."""
+    policy, parameter = (os.sched_getscheduler(0), os.sched_getparam(0)) if hasattr(os, "sched_getscheduler") else (None, None)
+    try:
+        yield
+    finally:
+        if policy is not None:
+            os.sched_setscheduler(0, policy, parameter)
+
+
 def write(
     path: Path,
     frames: int | list[np.ndarray] = 30,
@@ -42,7 +57,7 @@ def write(
 ) -> Path:
     """Writes a clip: ``frames`` numbered by brightness, or given as pictures; ``times``: when each starts, in seconds."""
     pictures = frames if isinstance(frames, list) else [picture(k, *size) for k in range(frames)]
-    with av.open(str(path), "w", format=container, options=muxer or {}) as out:
+    with as_urgent_as_before(), av.open(str(path), "w", format=container, options=muxer or {}) as out:
         stream = out.add_stream(codec, rate=fps, options=options or {})
         stream.width, stream.height, stream.pix_fmt = *size, pixels
         stream.thread_count = 1

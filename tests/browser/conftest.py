@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,9 +19,9 @@ import pytest
 from playwright.sync_api import expect
 
 ROOT = Path(__file__).resolve().parents[2]
+ENSURE_CHROMIUM = Path(__file__).parent / "ensure_chromium.sh"
 SAMPLES = ROOT / "assets" / "samples"
 ARTIFACTS = ROOT / "artifacts"
-CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")  # the first there is
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync "
@@ -66,6 +65,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.xdist_group("browser"))  # one at a time: two servers and two browsers would wait for each other
 
 
 class Server:
@@ -146,7 +146,10 @@ def standin(tmp_path_factory):
 def chromium():
     from playwright.sync_api import sync_playwright
 
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), "/usr/bin/chromium")
+    found = subprocess.run(["sh", str(ENSURE_CHROMIUM), "--find"], stdout=subprocess.PIPE, text=True, check=False)
+    if found.returncode:
+        pytest.fail("There is no Chromium; make test says how to get it.")
+    path = found.stdout.strip()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
