@@ -20,9 +20,13 @@ hypothesis_settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items):
-    """What takes longest begins first, so that no process works alone at the end: the browser's tests, which are one process's work
-    (tests/browser/conftest.py), then what is slow."""
-    items.sort(key=lambda item: 0 if item.get_closest_marker("browser") else 1 if item.get_closest_marker("slow") else 2)
+    """What is slow begins first, so that no process works alone at the end. Of what runs on every family lines are counted on one, as
+    counting takes a third of a test's time; each family's own module is counted by its own tests (test_families.py)."""
+    items.sort(key=lambda item: not item.get_closest_marker("slow"))
+    for item in items:
+        family = item.callspec.params.get("random_pair_info", FAMILIES[0]) if hasattr(item, "callspec") else FAMILIES[0]
+        if family != FAMILIES[0] and item.path.name != "test_families.py":
+            item.add_marker(pytest.mark.no_cover)
 
 
 # what a further family adds to the tests of everything that runs on a model: its name

@@ -397,9 +397,9 @@ ON_SHAPES = ("evaluate", "--methods", "ar,lvspec", "--max-new-tokens", "6", "--d
 @pytest.mark.slow
 def test_kill_9_costs_at_most_the_sample_in_flight(tmp_path):
     folder = tmp_path / "run"
-    arguments = ("lvspec_core", *ON_SHAPES, "shapes:14", "--save-path", str(folder))
+    arguments = ("lvspec_core", *ON_SHAPES, "shapes:10", "--save-path", str(folder))
     process = launch(*arguments)
-    until(lambda: whole_lines(folder / RESULTS) >= 4, process)
+    until(lambda: whole_lines(folder / RESULTS) >= 3, process)
     time.sleep(random.uniform(0, 0.4))
     process.kill()
     process.communicate()
@@ -412,7 +412,7 @@ def test_kill_9_costs_at_most_the_sample_in_flight(tmp_path):
     after = (folder / RESULTS).read_bytes().splitlines()
     assert after[: len(kept)] == kept
     assert [(each["sample_index"], each["method"]) for each in map(json.loads, after)] == [
-        (sample, method) for sample in range(14) for method in ("ar", "lvspec")
+        (sample, method) for sample in range(10) for method in ("ar", "lvspec")
     ]
     assert b"LVSpec" in out
 
@@ -422,23 +422,23 @@ def test_two_processes_share_the_samples_and_one_that_is_killed_loses_only_its_o
     folder = tmp_path / "run"
     # what `accelerate launch` starts for several GPUs; without MPI it starts a single process on CPUs
     spread = ("torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(free_port()), "-m", "lvspec_core")
-    arguments = (*spread, *ON_SHAPES, "shapes:24", "--save-path", str(folder))
+    arguments = (*spread, *ON_SHAPES, "shapes:14", "--save-path", str(folder))
     process = launch(*arguments, start_new_session=True)
     parts = [folder / f"results.part-{rank:03d}.jsonl" for rank in (0, 1)]
-    until(lambda: all(whole_lines(part) >= 4 for part in parts), process)
+    until(lambda: all(whole_lines(part) >= 2 for part in parts), process)
     ranks = [each for each in psutil.Process(process.pid).children(recursive=True) if each.environ().get("RANK") == "1"]
     ranks[0].kill()
     process.communicate(timeout=120)
     assert process.returncode != 0
     done = {result["sample_index"] for part in parts for result in read_results(part)}
     assert {number % 2 for number in done} == {0, 1}, "each had its own samples"
-    assert len(done) < 24
+    assert len(done) < 14
     again = launch(*arguments, "--resume")
     out, err = again.communicate(timeout=240)
     assert again.returncode == 0, err.decode()
     results = read_results(folder / RESULTS)
     assert [(each["sample_index"], each["method"]) for each in results] == [
-        (sample, method) for sample in range(24) for method in ("ar", "lvspec")
+        (sample, method) for sample in range(14) for method in ("ar", "lvspec")
     ]
     assert not any(part.exists() for part in parts)
     assert out.count(b"LVSpec") == 1, "one table, not one from each process"

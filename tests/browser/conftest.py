@@ -65,7 +65,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.xdist_group("browser"))  # one at a time: two servers and two browsers would wait for each other
 
 
 class Server:
@@ -84,8 +83,6 @@ class Server:
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
         }
-        # to count lines would slow the page down, and the core's own tests reach its lines
-        environment.pop("COVERAGE_PROCESS_CONFIG", None)
         began = time.monotonic()
         with log.open("w") as output:
             self.process = subprocess.Popen([sys.executable, str(script)], cwd=ROOT, env=environment, stdout=output, stderr=output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from conftest import DESKTOP, PHONE, until
@@ -141,7 +142,9 @@ def test_hostile_runs_cost_no_other(standin, visit, run_folder, tmp_path):
     folder = page.locator("#run-folder textarea")
     for place in (tmp_path / "run-0", tmp_path / "run-1", tmp_path / "run-2", "~no-such-user/here"):
         folder.fill(str(place))
-        folder.press("Enter")
+        # what stands in the field when the page asks is what it asks for
+        with page.expect_request(re.compile("queue/join")):
+            folder.press("Enter")
     expect(page.locator(".lv-report-run")).to_have_count(3)
     expect(page.locator(".toast-body").first).to_contain_text("There is no ~no-such-user/here")
     page.locator(".toast-close").first.click()
