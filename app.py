@@ -247,13 +247,13 @@ def build_api() -> None:
 
 
 # files of our own: Gradio rewrites the rules of its css argument and loses shorthands that hold a variable
-HEAD = '<link rel="stylesheet" href="view/page.css"><script src="view/theme.js"></script>'
+HEAD = '<link rel="stylesheet" href="view/page.css"><script src="view/head.js"></script>'
 
 
 # address -> what is sent: the files that the page's head names, and the page that an exported race is put into
 PAGE_FILES = {
     "/view/page.css": (view.stylesheet, "text/css"),
-    "/view/theme.js": (view.theme_script, "text/javascript"),
+    "/view/head.js": (view.head_script, "text/javascript"),
     "/view/export.html": (view.export_template, "text/plain"),
 }
 

@@ -22,7 +22,7 @@ RULES = {
         "unicorn/prefer-string-starts-ends-with": "off",  # a pattern takes whatever value a file may hold, also one that is no text
     },
 }
-PAGES = {name: part.script for name, part in vars(parts).items() if isinstance(part, Part)}
+PAGES = {name: part.script for name, part in vars(parts).items() if isinstance(part, Part)} | {"head": parts.head_script()}
 EXPORTS = {
     "race export": read_static("export.js") + parts.BOARD.script,
     "report export": read_static("report_export.js") + parts.REPORT.script,

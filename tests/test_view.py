@@ -78,7 +78,7 @@ def test_markup_survives_gradios_templates(part):
 def test_nothing_the_page_is_made_of_names_another_host():
     for text in (
         view.stylesheet(),
-        view.theme_script(),
+        view.head_script(),
         *(part.html + part.script for part in (view.BOARD, view.STRIP, view.SAMPLES, view.TITLE)),
     ):
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)

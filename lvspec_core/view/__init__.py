@@ -8,7 +8,7 @@ from lvspec_core.view.colours import GRADIO_COLOURS
 from lvspec_core.view.examples import Example, read_examples
 from lvspec_core.view.export import export_template, race_page
 from lvspec_core.view.feed import Feed
-from lvspec_core.view.parts import BOARD, EXAMPLES, REPORT, REPORT_TITLE, SAMPLES, STRIP, TITLE, plotly_folder, stylesheet, theme_script
+from lvspec_core.view.parts import BOARD, EXAMPLES, REPORT, REPORT_TITLE, SAMPLES, STRIP, TITLE, head_script, plotly_folder, stylesheet
 from lvspec_core.view.report import report_page
 from lvspec_core.view.samples import Sample, read_samples
 
@@ -25,11 +25,11 @@ __all__ = [
     "Feed",
     "Sample",
     "export_template",
+    "head_script",
     "plotly_folder",
     "race_page",
     "read_examples",
     "read_samples",
     "report_page",
     "stylesheet",
-    "theme_script",
 ]

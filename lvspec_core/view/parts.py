@@ -66,9 +66,9 @@ def stylesheet() -> str:
     return "\n".join(read_static(name) for name in (*REPORT_STYLES, "page.css", "tour.css"))
 
 
-def theme_script() -> str:
-    """Puts the visitor's choice of light or dark in place before anything is drawn."""
-    return read_static("theme.js")
+def head_script() -> str:
+    """What has to be there before anything is drawn: the visitor's choice of light or dark, and a player that fetches its trimmer late."""
+    return read_static("theme.js") + read_static("trim.js")
 
 
 def plotly_folder() -> Path:

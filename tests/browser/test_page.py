@@ -74,6 +74,29 @@ def test_an_uploaded_clip_races_in_four_lanes(server, visit):
     expect(page.locator(".lv-table-section tbody tr")).to_have_count(15)
 
 
+def test_the_trimmer_is_fetched_when_somebody_trims_and_not_before(standin, visit):
+    """It is 32 MB large. Trim is pressed before it is there, which must not leave the clip as it was."""
+    tab = visit(standin, fresh=True)
+    page = tab.page
+    for number in (0, 1):
+        tab.sample(number)
+    tab.race()
+    tab.state("finished")
+    page.get_by_role("button", name="Trim video to selection").wait_for()
+    assert [url for url in tab.requests if "ffmpeg" in url] == []
+    page.get_by_role("button", name="Trim video to selection").click()
+    handle, timeline = page.get_by_label("end drag handle for trimming video"), page.locator("#timeline")
+    box = timeline.bounding_box()
+    handle.hover()
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=4)
+    page.mouse.up()
+    page.get_by_role("button", name="Trim", exact=True).click()
+    expect(tab.strip()).not_to_contain_text("7.9 s")
+    expect(tab.strip()).to_contain_text(re.compile(r"[34]\.\d s · 448 × 448"))
+    assert sum(url.endswith("ffmpeg-core.wasm") for url in tab.requests) == 1, "of two clips that were shown, the player of one"
+
+
 def test_the_prefill_shows_what_it_does_and_how_far_it_is(standin, visit):
     """With a stand-in, as a busy machine may draw nothing between the first and the last part of a short one."""
     tab = visit(standin)
