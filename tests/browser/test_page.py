@@ -97,6 +97,35 @@ def test_the_trimmer_is_fetched_when_somebody_trims_and_not_before(standin, visi
     assert sum(url.endswith("ffmpeg-core.wasm") for url in tab.requests) == 1, "of two clips that were shown, the player of one"
 
 
+# counts what plotly draws, by its two ways to draw
+DRAWN = """() => {
+  let plotly;
+  window.drawn = { newPlot: 0, react: 0 };
+  Object.defineProperty(window, "Plotly", { get: () => plotly, set: (value) => {
+    plotly = value;
+    for (const name of Object.keys(drawn)) {
+      const draw = value[name];
+      if (draw) value[name] = (...all) => { drawn[name] += 1; return draw.apply(value, all); };
+    }
+  } });
+}"""
+
+
+def test_plotlys_slow_first_drawing_is_over_before_a_race(standin, visit):
+    tab = visit(standin, fresh=True)
+    page = tab.page
+    page.add_init_script(f"({DRAWN})()")
+    tab.reload()
+    page.wait_for_function("window.Plotly && drawn.newPlot === 1 && !document.querySelector('.js-plotly-plot')")
+    assert page.evaluate("drawn.react") == 0
+    assert page.locator(".lv-board > [aria-hidden]").count() == 0, "it leaves nothing behind"
+    tab.sample()
+    tab.race()
+    tab.state("finished")
+    tab.until(lambda: page.locator(".lv-chart.drawn").count() > 1)
+    assert page.evaluate("drawn.newPlot") == 1
+
+
 def test_the_prefill_shows_what_it_does_and_how_far_it_is(standin, visit):
     """With a stand-in, as a busy machine may draw nothing between the first and the last part of a short one."""
     tab = visit(standin)

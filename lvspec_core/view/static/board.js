@@ -320,4 +320,4 @@ for (const root of [document.documentElement, document.body]) {
 }
 receive(props.value);
 draw();
-setTimeout(() => loadPlotly(props.plotly).catch((error) => console.error(error)), 1500);
+setTimeout(() => warmUp(props.plotly).catch((error) => console.error(error)), 1500);
