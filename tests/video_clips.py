@@ -63,13 +63,13 @@ def write(
         stream.thread_count = 1
         if aspect:
             stream.codec_context.sample_aspect_ratio = aspect
-        base = Fraction(1, 1000) if times else Fraction(1, fps)
+        base = Fraction(1, 1000) if times and codec != "mpeg2video" else Fraction(1, fps)  # which wants a usual rate
         stream.codec_context.time_base = base
         if sound:
             add_sound(out)
         for k, pixels_ in enumerate(pictures):
             frame = av.VideoFrame.from_ndarray(pixels_, format="rgb24")
-            frame.pts, frame.time_base = (round(times[k] * 1000), base) if times else (k, base)
+            frame.pts, frame.time_base = (round(times[k] / base), base) if times else (k, base)
             out.mux(stream.encode(frame))
         out.mux(stream.encode(None))
     return path

@@ -15,6 +15,7 @@ LARGE_BYTES = 1 << 30  # decord reads a file from end to end before its first fr
 CODECS = set("h264 hevc vp8 vp9 mpeg4 msmpeg4v2 msmpeg4v3 mpeg1video mpeg2video mjpeg prores wmv2 vc1 theora".split())
 CONTAINERS = {"mov", "matroska", "avi", "flv"}  # in MPEG-TS and -PS its seeks land on other frames
 TIME_TOLERANCE = 0.002
+PATTERN = set("%*?{[")  # in a name, FFmpeg may take it for that of a row of pictures, and open those instead
 DAMAGED_SHARE = 0.001  # decord otherwise passes off neighbours as the frames it could not decode
 
 
@@ -26,11 +27,13 @@ def suits(source: Source, timeline: Timeline) -> bool:
     """Whether decord may try: nothing for it to guess, a codec that its FFmpeg knows, nothing to be turned, no seek that it gets wrong."""
     return (
         source.form.guessable
+        and not PATTERN & set(source.location)
         and source.form.demuxer in CONTAINERS
         and source.only_stream
         and source.picture.codec in CODECS
         and source.picture.orientation.upright
         and source.keeps_time
+        and source.steady
         and timeline.closed
         and os.path.getsize(source.location) <= LARGE_BYTES
     )
@@ -41,6 +44,10 @@ def read(source: Source, timeline: Timeline, indices: np.ndarray, max_pixels: in
 
     decord can hang on damage, so it works in a thread that is left behind then.
     """
+    # as in recordings of calls; it stretches all frames to the size of the first one
+    keys = {timeline.key_before(int(index)) for index in indices} - {0}
+    if source.changes_size(float(timeline.starts[key]) for key in sorted(keys)):
+        raise Unsuitable("its frames are of different sizes")
     result: list = []
 
     def work() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lvspec_core.errors import VideoError
 
@@ -20,11 +20,13 @@ ADVICE = "use MP4, MOV, WebM, MKV, AVI or GIF"
 @dataclass(frozen=True)
 class Format:
     """``demuxer``: FFmpeg's name of it ("" for a picture). ``seekable``: whether frames can be reached by their time.
-    ``guessable``: whether a reader that guesses the format by itself can only come to the same one."""
+    ``guessable``: whether a reader that guesses the format by itself can only come to the same one. ``restarts``: whether its clock
+    may leap ahead without a picture that stands still."""
 
     demuxer: str
     seekable: bool = True
     guessable: bool = True
+    restarts: bool = False
 
 
 _BY_START = (
@@ -33,7 +35,7 @@ _BY_START = (
     (b"OggS", Format("ogg")),
     (b"\x30\x26\xb2\x75\x8e\x66\xcf\x11", Format("asf")),
     (b"\x06\x0e\x2b\x34", Format("mxf")),
-    (b"\x00\x00\x01\xba", Format("mpeg")),
+    (b"\x00\x00\x01\xba", Format("mpeg", restarts=True)),
     (b".RMF", Format("rm")),
     (b"GIF8", Format("gif", seekable=False)),
     (b"DKIF", Format("ivf", seekable=False)),
@@ -93,7 +95,7 @@ def recognise(head: bytes, name: str) -> Format:
         raise VideoError(f"{name} is not a video that can be read; {ADVICE}.")
     lowered = head.lower()
     if any(mark in lowered for mark in _SCRIPT_MARKS):
-        return Format(found.demuxer, found.seekable, guessable=False)
+        return replace(found, guessable=False)
     return found
 
 
@@ -106,7 +108,7 @@ def _container(head: bytes) -> Format | None:
     if head[:4] == b"RIFF":
         return {b"AVI ": Format("avi"), b"WEBP": Format("", seekable=False)}.get(head[8:12])
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        animated = b"acTL" in head[:4096]
+        animated = b"acTL" in head[: head.find(b"IDAT")]  # always before the first picture's data
         return Format("apng" if animated else "", seekable=False)
     if head.startswith(_PICTURES):
         return Format("", seekable=False)
@@ -131,7 +133,7 @@ def _transport(head: bytes) -> Format | None:
         for offset in range(size):
             packets = head[offset : offset + 5 * size : size]
             if len(packets) == 5 and packets == b"G" * 5:
-                return Format("mpegts")
+                return Format("mpegts", restarts=True)
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -26,15 +26,47 @@ av.logging.set_level(av.logging.PANIC)
 
 @dataclass(frozen=True)
 class Picture:
-    """``width``, ``height``: upright, in square pixels. ``recorded``: width and height as decoded. ``codec``: FFmpeg's name.
+    """``width``, ``height``: upright, in square pixels. ``recorded``: width and height as decoded, of the first frame, of pixels
+    ``aspect`` times as wide as high. ``codec``: FFmpeg's name.
     ``origin``: presentation time of the first frame in units of the time base, None if the stream carries no times."""
 
     width: int
     height: int
     recorded: tuple[int, int]
+    aspect: float
     orientation: Orientation
     codec: str
     origin: int | None
+
+
+class Clock:
+    """The times of a stream's packets, in order of decoding, as one clock: where files were joined, or a recorder began anew, it goes
+    on from the packet before. ``restarts``: whether a long leap ahead is such a place too, as it is in what was made for broadcasting;
+    elsewhere, and where it is shorter, a picture stands still.
+    """
+
+    BACK, AHEAD = 0.1, 60.0  # seconds; the first as FFmpeg's own program has it, which takes 10 s for the second [ours]
+
+    def __init__(self, base: float, restarts: bool):
+        self._base, self._restarts = base, restarts
+        self._last: int | None = None  # time of decoding of the packet before, as the file has it
+        self._step = 0  # from packet to packet, as far as is known
+        self.offset = 0
+
+    def correct(self, packet: Packet) -> None:
+        """Sets the packet's times. In a container that keeps times of presentation only, a key frame's is looked at: none before it
+        in the stream is shown after it."""
+        now = packet.dts if packet.dts is not None else packet.pts if packet.is_keyframe else None
+        if now is not None and not packet.is_discard:
+            if self._last is not None:
+                leap = (now - self._last) * self._base
+                if leap < -self.BACK or (self._restarts and leap > self.AHEAD):
+                    self.offset += self._last + (packet.duration or self._step) - now
+                elif leap > 0:
+                    self._step = now - self._last
+            self._last = now
+        if self.offset:
+            packet.pts, packet.dts = (None if time is None else time + self.offset for time in (packet.pts, packet.dts))
 
 
 class Source:
@@ -42,10 +74,12 @@ class Source:
 
     def __init__(self, location: str, form: Format, name: str):
         self.location, self.form, self.name = location, form, name
+        self.steady = True  # whether its clock was never set anew, as far as it was read; where it was, no seek goes right
         self._container: av.container.InputContainer | None = None
+        self._options: dict[str, str] = {}
         self.reopen()
         try:
-            self.picture = self._look()
+            self.picture = self._look_again()
             # H.264 in AVI has times of decoding only; some raw streams have none
             ordered = form.demuxer == "avi" and self.picture.codec in ("h264", "hevc")
             self.keeps_time = self.picture.origin is not None and bool(self.stream.time_base) and not ordered
@@ -70,7 +104,9 @@ class Source:
         # only this file, through this demuxer: whatever the file names, nothing else is opened
         limits = {"protocol_whitelist": "file", "format_whitelist": self.form.demuxer}
         try:
-            self._container = av.open(self.location, format=self.form.demuxer, container_options=limits, metadata_errors="replace")
+            self._container = av.open(
+                self.location, format=self.form.demuxer, container_options=self._options | limits, metadata_errors="replace"
+            )
         except (*DAMAGE, OSError):
             raise VideoError(f"{self.name} is cut off or damaged and cannot be opened; save or download it again.") from None
         try:
@@ -78,13 +114,19 @@ class Source:
         except BaseException:
             self.close()
             raise
+        self._clock = Clock(float(self.stream.time_base or 0), self.form.restarts)
 
     def packets(self) -> Iterator[Packet]:
-        """The packets of the video from where the file stands, an empty one at the end; damage between them is passed over."""
+        """The packets of the video from where the file stands, an empty one at the end; damage between them is passed over.
+        From the file's beginning on their times go on where its clock is set anew."""
         packets = self._container.demux(self.stream)
         for _ in range(MAX_DAMAGES):
             try:
-                yield from packets
+                for packet in packets:
+                    if self._clock is not None and packet.size:
+                        self._clock.correct(packet)
+                        self.steady &= not self._clock.offset
+                    yield packet
                 return
             except av.EOFError:
                 return
@@ -101,6 +143,7 @@ class Source:
 
     def seek(self, time: float) -> bool:
         """Goes to the key frame at or before ``time`` in seconds from the first frame; False where the file cannot."""
+        self._clock = None  # a seek looks like a clock that was set anew
         try:
             origin = self.picture.origin if self.keeps_time else 0
             self._container.seek(round(time / self.stream.time_base) + origin, stream=self.stream, backward=True)
@@ -111,6 +154,15 @@ class Source:
     def time(self, frame: VideoFrame) -> float | None:
         """When ``frame`` appears, in seconds from the first one."""
         return None if frame.pts is None else float((frame.pts - self.picture.origin) * self.stream.time_base)
+
+    def changes_size(self, times: Iterable[float]) -> bool:
+        """Whether the key frames at these times, in seconds from the first frame, are of different sizes. The file stands anywhere after
+        that."""
+        for time in times:
+            frame = next(self.frames(), None) if self.seek(time) else None
+            if frame is None or (frame.width, frame.height) != self.picture.recorded:
+                return True
+        return False
 
     @property
     def rate(self) -> float:
@@ -141,6 +193,17 @@ class Source:
         self.stream.codec_context.thread_count = min(DECODE_THREADS, os.cpu_count() or 1)
         self.stream.codec_context.thread_type = "SLICE"  # frame threads would decode ahead of every seek
 
+    def _look_again(self) -> Picture:
+        try:
+            return self._look()
+        except VideoError:
+            if self.form.demuxer != "mov":
+                raise
+        # an edit list may leave nothing of the pictures, as where a writer put 0 for its length
+        self._options = {"ignore_editlist": "1"}
+        self.reopen()
+        return self._look()
+
     def _look(self) -> Picture:
         context = self.stream.codec_context
         if context.width and context.height:
@@ -153,4 +216,4 @@ class Source:
         orientation = Orientation.from_matrix(matrix)
         width, height = orientation.turn(*square_pixels(frame.width, frame.height, aspect))
         check_size(width, height, self.name)
-        return Picture(width, height, (frame.width, frame.height), orientation, context.name, frame.pts)
+        return Picture(width, height, (frame.width, frame.height), aspect, orientation, context.name, frame.pts)

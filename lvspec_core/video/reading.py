@@ -1,4 +1,4 @@
-"""Choosing the reader: decord first, PyAV for what it cannot open, Pillow for a still picture."""
+"""Choosing the reader: decord first, PyAV for what it cannot open, Pillow for pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lvspec_core.video import decord_reader, picture_reader, pyav_reader
 from lvspec_core.video.clip import VideoClip
 from lvspec_core.video.formats import inspect, name_of
 from lvspec_core.video.pyav_source import Source
-from lvspec_core.video.sampling import STILL_SECONDS, Span, Timeline, sample, within
+from lvspec_core.video.sampling import Span, Timeline, sample, within
 
 READERS = ("decord", "PyAV")
 
@@ -22,10 +22,7 @@ def read_here(
     location, form = inspect(path)
     name, quoted = os.path.basename(location), name_of(location)
     if not form.demuxer:
-        picture, width, height = picture_reader.read(location, quoted, max_pixels)
-        timeline = Timeline.from_starts(np.zeros(1), np.zeros(1), STILL_SECONDS)
-        _, instants = sample(timeline, frames, 1)
-        return _clip(name, np.repeat(picture[None], frames, axis=0), instants, timeline, (width, height), "Pillow")
+        return _clip(name, *picture_reader.read(location, quoted, frames, max_pixels, span), "Pillow", span)
     with Source(location, form, quoted) as source:
         size = (source.picture.width, source.picture.height)
         timeline = pyav_reader.timeline_of(source)

@@ -50,8 +50,8 @@ class Timeline:
         return int(self.keys[np.searchsorted(self.keys, index, side="right") - 1])
 
     def cut(self, frames: int) -> Timeline:
-        """Only the first ``frames`` of it."""
-        return Timeline.from_starts(self.starts[:frames], self.keys, closed=self.closed)
+        """Only the first ``frames`` of it, one at least."""
+        return Timeline.from_starts(self.starts[: max(1, frames)], self.keys, closed=self.closed)
 
 
 Span = tuple[float, float]  # start and end in seconds from the first frame
@@ -113,3 +113,9 @@ def fit(width: int, height: int, max_pixels: int) -> tuple[int, int]:
     if scaled[0] * scaled[1] > max_pixels:
         scaled = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
     return scaled
+
+
+def fit_into(width: int, height: int, wide: int, high: int) -> tuple[int, int]:
+    """Width and height with the same ratio, as large as fit into ``wide`` × ``high``."""
+    scale = min(wide / width, high / height)
+    return min(wide, max(1, round(width * scale))), min(high, max(1, round(height * scale)))
