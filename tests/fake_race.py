@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lvspec_core.errors import PairError, VideoError
 from lvspec_core.records import End, Evidence, LaneEnd, Prefill, Record, Round, Start, Token
@@ -38,15 +39,16 @@ def read(path: str, frames: int) -> FakeClip:
 
 
 def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool], pair: PairInfo | None = None) -> Iterator[Record]:
-    """A runner: "endless", "ballast", "hang", "kill", "raise", "refuse", "slow prefill" or "fast" in the question, else a plain race."""
+    """A runner: "endless", "ballast", "hang", "kill", "raise", "refuse" or "fast" in the question, else a plain race; "prefill
+    until FILE" goes on with the prefill when there is such a file."""
     question = settings.question
     if "refuse" in question:
         raise PairError("The pair cannot be loaded; choose another.")
     start = start_record(clip.name, settings)
     yield replace(start, pair=start.pair | {"title": pair.title, "target": pair.target}) if pair else start
     yield Prefill("vision · target", 0.02, settings.methods, 1, 2)
-    if "slow prefill" in question:
-        time.sleep(2)
+    if "prefill until " in question:
+        held_until(Path(question.rpartition("prefill until ")[2]), should_stop)
     yield Prefill("prompt · target", 0.04, settings.methods, 2, 2)
     if settings.details:
         yield from (sight_record(lane) for lane in settings.methods if lane != "ar")
@@ -70,6 +72,12 @@ def run(clip: FakeClip, settings: RaceSettings, should_stop: Callable[[], bool],
     if settings.details and not should_stop():
         yield from (evidence_record(lane) for lane in lanes.values())
     yield End("stopped" if should_stop() else "finished", 1.0)
+
+
+def held_until(sign: Path, should_stop: Callable[[], bool]) -> None:
+    """Waits for the file with which a test says that it has seen what it wanted to see."""
+    while not sign.exists() and not should_stop():
+        time.sleep(0.02)
 
 
 def warm(pair: str, settings: object = None) -> None:

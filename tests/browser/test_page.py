@@ -126,16 +126,18 @@ def test_plotlys_slow_first_drawing_is_over_before_a_race(standin, visit):
     assert page.evaluate("drawn.newPlot") == 1
 
 
-def test_the_prefill_shows_what_it_does_and_how_far_it_is(standin, visit):
-    """With a stand-in, as a busy machine may draw nothing between the first and the last part of a short one."""
+def test_the_prefill_shows_what_it_does_and_how_far_it_is(standin, visit, tmp_path):
+    """With a stand-in that waits until it was looked at: a busy machine may draw nothing between the first and the last part."""
     tab = visit(standin)
     tab.sample(1)
-    tab.ask("A slow prefill, please.")
+    seen = tmp_path / "seen"
+    tab.ask(f"prefill until {seen}")
     tab.race()
     tab.state("prefill")
     expect(tab.headline).to_contain_text("Prefill: the models read the video and the question.")
     expect(tab.page.locator(".lv-detail")).to_contain_text("Prefill: target 20 ms")
     expect(tab.page.locator(".lv-bar")).to_have_attribute("aria-valuenow", "50")
+    seen.touch()
     tab.state("finished")
     expect(tab.page.locator(".lv-bar")).to_be_hidden()
 

@@ -120,7 +120,7 @@ def test_a_closed_tab_ends_its_race(standin, visit):
     began = time.monotonic()
     second.race()
     second.state("running", "finished")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10  # Gradio's heartbeat alone would take 15 s
     second.state("finished")
 
 
@@ -142,7 +142,7 @@ def test_a_program_that_goes_away_ends_its_race(standin, visit):
     began = time.monotonic()
     tab.race()
     tab.state("running", "finished")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 10  # Gradio's heartbeat alone would take 15 s
     tab.state("finished")
 
 
