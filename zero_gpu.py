@@ -17,6 +17,7 @@ import spaces
 from lvspec_core import errors, graph_plan
 from lvspec_core.checkpoints import CHECKPOINTS
 from lvspec_core.errors import UserError, WorkerError
+from lvspec_core.pair_file import calibration_due
 from lvspec_core.records import Record
 from lvspec_core.registry import PairInfo, pair_info
 from lvspec_core.settings import RaceSettings
@@ -34,6 +35,9 @@ PER_TOKEN = 0.02  # seconds: launching a pass kernel by kernel
 BANDWIDTH = 1e12  # bytes per second that a pass reads of the weights at least
 CALIBRATING = 4  # lanes' worth of tokens, before the first race of a pair that was never calibrated
 RECORDING = 30  # passes' worth of time for a CUDA graph: warmed up, recorded, compared and timed
+
+
+_at_start = ""  # the pair that was placed while the Space started
 
 
 @dataclass(frozen=True)
@@ -60,18 +64,24 @@ def weights(info: PairInfo) -> int:
 
 def gpu_size(info: PairInfo) -> str:
     """The size of the GPU that a pair needs: "large", or "xlarge", which costs a visitor twice the quota."""
-    return "large" if weights(info) <= FILLED * LARGE else "xlarge"
+    return "large" if weights(info) + _placed(info) <= FILLED * LARGE else "xlarge"
+
+
+def _placed(info: PairInfo) -> int:
+    """Bytes that are on the GPU beside this pair's: the package ``spaces`` keeps what was placed at the Space's start."""
+    return weights(pair_info(_at_start)) if _at_start not in ("", info.name) else 0
 
 
 def gpu_seconds(clip: VideoClip, settings: RaceSettings) -> int:
     """How long a GPU is asked for: loading, prefill, then every lane at the pace of AR, the slowest. What is not used is given back."""
     info = pair_info(settings.pair)
     heavy, lanes = weights(info), len(settings.methods)
-    if "lvspec" in settings.methods and not info.calibration.is_file():
+    beside = _placed(info)
+    if "lvspec" in settings.methods and calibration_due(info.calibration):
         lanes += CALIBRATING
     prefill = settings.frames * (PER_FRAME + READING * heavy)
     passes = settings.max_new_tokens * lanes + RECORDING * _graphs(settings)
-    return min(LONGEST, round(START + heavy / LOADING + prefill + passes * (PER_TOKEN + heavy / BANDWIDTH)))
+    return min(LONGEST, round(START + (heavy + beside) / LOADING + prefill + passes * (PER_TOKEN + heavy / BANDWIDTH)))
 
 
 def _graphs(settings: RaceSettings) -> int:
@@ -86,6 +96,8 @@ def place(name: str) -> None:
     from lvspec_core.pairs import load_pair
 
     load_pair(name, warm=False)
+    global _at_start
+    _at_start = name
 
 
 def _racing_on(size: str) -> Callable[[VideoClip, RaceSettings], Iterator[list[Record] | Refusal]]:

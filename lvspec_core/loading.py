@@ -50,13 +50,14 @@ class Plan:
 
 
 def device_and_type(info: PairInfo) -> tuple[torch.device, torch.dtype]:
-    """Where a pair goes and in which precision: float32 on a CPU; on a GPU bfloat16, or float16 where it has no bfloat16."""
+    """Where a pair goes and in which precision: bfloat16 on a GPU that has it, else float32. In float16 Qwen's models overflow
+    (github.com/huggingface/transformers/pull/33312, github.com/QwenLM/Qwen3/issues/868)."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if info.precision:
         return device, getattr(torch, info.precision)
-    if device.type == "cpu":
-        return device, torch.float32
-    return device, torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    # torch also says yes where it emulates it, slowly and without an attention kernel for it
+    fast = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    return device, torch.bfloat16 if fast else torch.float32
 
 
 def plan(info: PairInfo) -> Plan:
@@ -174,7 +175,8 @@ def as_expected(info: PairInfo, role: str, model: Model) -> None:
 
 def load_models(info: PairInfo, made: Plan, demand: Demand | None) -> tuple[VideoLM, VideoLM]:
     """(target, draft), the same model twice where the target drafts for itself. PairError if they do not fit this machine.
-    ``demand`` None: there is no device yet that could tell what it has."""
+    ``demand`` None: there is no device yet that could tell what it has. Weights are moved there once they have been read, then:
+    ``from_pretrained`` would place them from threads of its own, in which ZeroGPU's stand-in for a GPU is not at work."""
     room = None
     if demand:
         room = room_here(made.dtype.itemsize)
@@ -182,14 +184,14 @@ def load_models(info: PairInfo, made: Plan, demand: Demand | None) -> tuple[Vide
     target = _load(info, "target", made, _placing(info, made, demand, room))
     if info.alone:
         return target, target
-    direct = made.device.type == "cuda" and not info.bundled
+    direct = demand is not None and made.device.type == "cuda" and not info.bundled
     # beside the target's head: what the one says the other reads
     return target, _load(info, "draft", made, {"device_map": {"": target.device}} if direct else {})
 
 
 def _placing(info: PairInfo, made: Plan, demand: Demand | None, room: Room | None) -> dict:
     """Where the target goes, as ``from_pretrained`` takes it; {}: it is moved there once it has been read."""
-    if made.device.type != "cuda" or info.bundled:
+    if made.device.type != "cuda" or info.bundled or demand is None:
         return {}
     if not info.spread:
         return {"device_map": {"": torch.cuda.current_device()}}
@@ -214,13 +216,19 @@ def _load(info: PairInfo, role: str, made: Plan, placing: dict) -> VideoLM:
     except NO_MEMORY as error:
         raise PairError(f"The {role} of {info.name} does not fit into memory; choose a smaller pair.") from error
     except FAILURES as error:
+        if "dispatched on the CPU or the disk" in str(error):  # bitsandbytes looks before it reads
+            raise PairError(overflowing(info, role)) from error
         raise PairError(unreadable(info, role, error)) from error
     places = getattr(model.model, "hf_device_map", None) or {}
     if made.device.type == "cuda" and {"cpu", "disk"} & set(map(str, places.values())):
-        raise PairError(
-            f"The {role} of {info.name} does not fit on the GPUs together; quantise it (--quantise 4bit) or choose a smaller pair."
-        )
+        raise PairError(overflowing(info, role))
     return model
+
+
+def overflowing(info: PairInfo, role: str) -> str:
+    """One sentence on a spread model that is larger than the GPUs together."""
+    smaller = "choose a smaller pair" if info.quantise == "4bit" else "quantise it (--quantise 4bit) or choose a smaller pair"
+    return f"The {role} of {info.name} does not fit on the GPUs together; {smaller}."
 
 
 def quantisation(kind: str, dtype: torch.dtype) -> BitsAndBytesConfig:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lvspec_core.decoding import decode
 from lvspec_core.errors import SettingsError, VideoError
+from lvspec_core.pair_file import note_failure
 from lvspec_core.pairs import Pair
 from lvspec_core.prefill import open_lane
 from lvspec_core.pruning import keep_count, uniform_keep
@@ -104,6 +105,11 @@ def calibrate_first(
     if calibration:
         pair.calibration = calibration
         keep(pair, calibration, rows, {"truth": TRUTH, "clips": 1, "texts": len(tasks), "fitted_on": 0})
+    else:
+        try:
+            note_failure(pair.info.calibration)
+        except OSError as error:
+            log.warning("That no scorer separates could not be kept: %s", error)
 
 
 def keep(pair: Pair, calibration: Calibration, rows: list[dict], measured: dict) -> None:

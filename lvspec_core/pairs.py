@@ -14,6 +14,7 @@ from lvspec_core.errors import PairError
 from lvspec_core.families.base import VideoLM
 from lvspec_core.loading import Plan, device_and_type, load_models, plan
 from lvspec_core.memory import Demand, Estimate, known_models
+from lvspec_core.pair_file import calibration_due
 from lvspec_core.proposals import round_shapes
 from lvspec_core.registry import PAIRS, PairInfo, pair_info
 from lvspec_core.relevance import Calibration
@@ -60,6 +61,7 @@ class Pair:
         if self.calibration is None and not self.calibration_failed:
             found = Calibration.read(self.info.calibration)
             self.calibration = found if found and self.suits(found) else None
+            self.calibration_failed = found is None and not calibration_due(self.info.calibration)
         return self.calibration is None and not self.calibration_failed
 
     def suits(self, calibration: Calibration) -> bool:
@@ -132,7 +134,8 @@ def load_pair(pair: str | PairInfo, settings: RaceSettings | None = None, warm: 
         demand = Demand(settings or RaceSettings()) if settings or warm else None
         known = None if info.own else known_models(info)
         if known and demand:  # not even the hub need be asked
-            require(info, known, demand, room_here(device_and_type(info)[1].itemsize))
+            room = room_here(device_and_type(info)[1].itemsize)
+            require(info, known, demand, room.with_more(sum(_weights(pair) for pair in _loaded.values() if not pair.info.bundled)))
         made = plan(info)
         if not info.bundled:
             _forget_others()
@@ -149,6 +152,12 @@ def load_pair(pair: str | PairInfo, settings: RaceSettings | None = None, warm: 
 def forget(info: PairInfo) -> None:
     """Frees a pair's memory, once nobody else holds it; bundled pairs stay."""
     _forget([each for each in _loaded if each.name == info.name and not each.bundled])
+
+
+def _weights(pair: Pair) -> int:
+    """Bytes of a loaded pair, which are free once it is forgotten."""
+    models = dict.fromkeys((pair.target.model, pair.draft.model))
+    return sum(parameter.nbytes for model in models for parameter in model.parameters())
 
 
 def _forget_others() -> None:

@@ -64,6 +64,7 @@ class Prefilling:
         self._target: dict[str, Stream] = {}
         self._draft: dict[str, Stream] = {}
         self._racing: dict[str, Stream] = {}  # targets of lanes that were made ready before the lanes were
+        self._devices = {*pair.target.devices, *pair.draft.devices}
         self._recordable: list[VideoLM] = []  # models whose passes become CUDA graphs
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[Prefill]:
@@ -229,7 +230,8 @@ class Prefilling:
         return self.prompt.tail[-1:].to(self.pair.target.device)
 
     def _now(self) -> float:
-        wait(self.pair.target.device)
+        for device in self._devices:
+            wait(device)
         return time.perf_counter()
 
 

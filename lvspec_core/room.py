@@ -28,6 +28,10 @@ class Room:
     gpus: int
     width: int
 
+    def with_more(self, freed: int) -> Room:
+        """As it is once so many bytes more are free."""
+        return replace(self, free=self.free + freed, together=self.together + freed)
+
     def of(self, info: PairInfo) -> int:
         return self.together if info.spread else self.free
 

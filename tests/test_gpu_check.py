@@ -209,6 +209,20 @@ def test_models_that_cannot_be_made_are_rows(tmp_path, monkeypatch):
     assert told["state"] == "finished"
 
 
+def test_what_the_copy_took_is_given_back_before_it_is_looked_at_what_fits(tmp_path, monkeypatch):
+    done = []
+    for name in ("_tidy", "_built"):
+        before = getattr(command.Check, name)
+
+        def noted(self, *given, name=name, before=before):
+            done.append(name)
+            return before(self, *given)
+
+        monkeypatch.setattr(command.Check, name, noted)
+    checked(tmp_path, "qwen2.5-vl-7b")
+    assert done.index("_tidy") < done.index("_built")
+
+
 def test_a_run_that_is_cut_off_keeps_its_rows(tmp_path, monkeypatch):
     failing(monkeypatch, "verification, γ = 16", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):

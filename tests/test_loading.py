@@ -230,6 +230,21 @@ def test_what_the_gpus_do_not_hold_together_is_refused_not_left_to_the_disk(load
         loaded_with(own_pair("a/b", spread=True))
 
 
+@pytest.mark.parametrize(("quantise", "words"), [("8bit", "; quantise it"), ("4bit", "; choose a smaller pair")])
+def test_what_bitsandbytes_refuses_to_spread_is_told_as_what_it_is(loaded_with, monkeypatch, quantise, words):
+    def load(*_, **__):
+        raise ValueError("Some modules are dispatched on the CPU or the disk. Make sure you have enough GPU RAM.")
+
+    monkeypatch.setattr(Qwen2_5_VL, "load", load)
+    with pytest.raises(PairError, match=f"does not fit on the GPUs together{words}"):
+        loaded_with(own_pair("a/b", spread=True, quantise=quantise))
+
+
+def test_attention_sets_up_nothing_for_a_new_length():
+    """cuDNN's kernel would, on the clock of the lane that comes to a length first."""
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+
+
 def test_quantised_models_are_loaded_as_transformers_quantises(loaded_with):
     target, draft = loaded_with(own_pair("a/b", "a/c", quantise="4bit"))
     assert target["quantization_config"].to_dict() == draft["quantization_config"].to_dict()
@@ -251,11 +266,11 @@ def test_quantising_needs_a_gpu_and_its_package(folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("cuda", "bfloat16", "dtype"), [(False, True, torch.float32), (True, True, torch.bfloat16), (True, False, torch.float16)]
+    ("cuda", "bfloat16", "dtype"), [(False, True, torch.float32), (True, True, torch.bfloat16), (True, False, torch.float32)]
 )
 def test_the_precision_is_what_suits_the_device(monkeypatch, cuda, bfloat16, dtype):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: bfloat16)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or bfloat16)
     assert loading.device_and_type(pair_info("qwen2.5-vl-7b")) == (torch.device("cuda" if cuda else "cpu"), dtype)
     assert loading.device_and_type(pair_info("shapes-qwen"))[1] == torch.float32
 

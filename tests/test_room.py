@@ -143,6 +143,20 @@ def test_a_pair_of_the_registry_is_refused_without_a_word_to_the_hub(monkeypatch
         load_pair("qwen2.5-vl-72b")
 
 
+def test_what_another_pair_holds_counts_as_free_for_the_next(random_pair, monkeypatch):
+    """It is forgotten before the next one is loaded: what it takes must not refuse that one."""
+    asked = []
+    held = sum(parameter.nbytes for model in (random_pair.target.model, random_pair.draft.model) for parameter in model.parameters())
+    monkeypatch.setattr(pairs, "_loaded", {random_pair.info: random_pair})
+    monkeypatch.setattr(pairs, "room_here", lambda width: Room(1, 2, 1, width))
+    monkeypatch.setattr(pairs, "require", lambda info, models, demand, room: asked.append(room))
+    monkeypatch.setattr(pairs, "plan", lambda info: (_ for _ in ()).throw(PairError("enough")))
+    with pytest.raises(PairError, match="enough"):
+        load_pair("llava-onevision-7b")
+    assert [(room.free, room.together) for room in asked] == [(1 + held, 2 + held)]
+    assert not random_pair.info.bundled
+
+
 def test_a_race_with_a_loaded_pair_is_refused_before_it_starts(random_pair, make_clip, cramped):
     race = prepare_and_race(random_pair, make_clip(height=448, width=448), RaceSettings(frames=4))
     with pytest.raises(PairError, match="for 4 frames and 4 lanes, but this computer has"):

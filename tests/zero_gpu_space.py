@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -77,11 +78,16 @@ def main() -> dict:
 
     cuda = {"initialised": False}
     races.prepare()
-    from lvspec_core.pairs import _loaded
+    from lvspec_core.pairs import _loaded, forget, load_pair
 
     pair = next(iter(_loaded.values()))
     cuda["placed"] = pair.target.device.type
     cuda["warmed"] = len(pair.warmed)
+    # a pair as one from the hub is: not bundled. Its weights are read by threads of transformers' own
+    info = replace(pair.info, name="own", bundled=False, own=True, folder=sys.argv[2])
+    own = load_pair(info, warm=False)
+    cuda["own"] = [own.target.device.type, own.draft.device.type]
+    forget(info)
     told = {"cuda": cuda, "races": [raced(races, asked) for asked in json.loads(sys.argv[1])]}
     cuda["initialised"] = torch.cuda.is_initialized()
     told["asked"] = ASKED

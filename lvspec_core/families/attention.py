@@ -16,6 +16,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 ATTENTION = "watched_sdpa"
+# On recent GPUs torch prefers cuDNN's kernel, which sets up a plan for every new length of the keys: tens of milliseconds of the host,
+# on the clock of whichever lane is the first to come to a length (measured by others: github.com/modelscope/FunASR/issues/3704).
+torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 class Watch(Protocol):

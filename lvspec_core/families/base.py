@@ -111,6 +111,11 @@ class VideoLM(ABC):
         return self.head.weight.device
 
     @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """All that it runs on."""
+        return tuple({parameter.device: None for parameter in self.model.parameters()}) if self.spread else (self.device,)
+
+    @property
     def dtype(self) -> torch.dtype:
         return self.head.weight.dtype
 

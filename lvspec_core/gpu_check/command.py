@@ -47,6 +47,7 @@ class Check:
     def run(self, pairs: Iterable[str], frames: Iterable[int]) -> None:
         try:
             self.report.bandwidth = copy_bandwidth(self.device, self.budget)
+            self._tidy()  # what torch keeps of it is not free to whoever asks the driver
             for pair in pairs:
                 self._pair(pair, tuple(frames))
                 self._tidy()
